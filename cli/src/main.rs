@@ -1,0 +1,3 @@
+//! The `lanekeeper` binary.
+
+fn main() {}
