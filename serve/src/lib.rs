@@ -1,1 +1,13 @@
-//! lanekeeper-serve
+//! The accept loop behind every HTTP listener of the project.
+//!
+//! A listener that faces a network needs the same handful of guards whatever it serves: a bound on
+//! connections, a bound on the time and size of request headers, Nagle off, patience when file
+//! descriptors run out, and an end that comes within a stated time. They live here once.
+
+mod accept;
+mod limits;
+mod listener;
+
+pub use accept::{Error, serve};
+pub use limits::Limits;
+pub use listener::bind;

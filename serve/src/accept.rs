@@ -1,0 +1,153 @@
+//! Accepts connections and serves them over HTTP/1.1 until told to stop.
+
+use crate::Limits;
+use http::{Request, Response};
+use http_body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// Pause after an accept error that will not pass at once, such as "too many open files".
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// Why a listener ended before it was told to.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The socket can no longer be accepted on.
+    #[error("the listener failed")]
+    Accept(#[source] io::Error),
+}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Serves HTTP/1.1 connections of `listener` with a clone of `service` each.
+///
+/// When `shutdown` is cancelled no further connection is accepted, idle ones close, and running
+/// requests have `grace` to end before their connections are dropped. Returns when all are gone.
+///
+/// # Errors
+///
+/// [`Error::Accept`] when the socket itself is broken. Errors of one connection end only it.
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    limits: Limits,
+    service: S,
+    shutdown: CancellationToken,
+    grace: Duration,
+) -> Result<(), Error>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.header_read_timeout)
+        .max_buf_size(limits.buffer_bytes())
+        .max_headers(limits.max_headers)
+        .half_close(false);
+    let open = Arc::new(Semaphore::new(limits.max_connections));
+    let connections = TaskTracker::new();
+    let cut = CancellationToken::new();
+
+    let ended = loop {
+        let slot = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break Ok(()),
+            slot = Arc::clone(&open).acquire_owned() => match slot {
+                Ok(slot) => slot,
+                Err(_) => break Ok(()),
+            },
+        };
+        let stream = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => break Ok(()),
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(error) if passes(&error) => continue,
+                Err(error) if exhausted(&error) => {
+                    tracing::warn!(%error, "cannot accept a connection for now");
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                    continue;
+                }
+                Err(error) => break Err(Error::Accept(error)),
+            },
+        };
+        let connection = connect(&http, stream, service.clone());
+        let (shutdown, cut) = (shutdown.clone(), cut.clone());
+        connections.spawn(async move {
+            let _slot = slot;
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = shutdown.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    tokio::select! {
+                        ended = connection.as_mut() => ended,
+                        () = cut.cancelled() => Ok(()),
+                    }
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "connection ended with an error");
+            }
+        });
+    };
+
+    drop(listener);
+    connections.close();
+    if tokio::time::timeout(grace, connections.wait())
+        .await
+        .is_err()
+    {
+        cut.cancel();
+        connections.wait().await;
+    }
+    ended
+}
+
+fn connect<S, B>(
+    http: &http1::Builder,
+    stream: TcpStream,
+    service: S,
+) -> http1::Connection<TokioIo<TcpStream>, S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    B: Body + 'static,
+    B::Error: Into<BoxError>,
+{
+    // Small answers would otherwise wait for the peer's delayed acknowledgement (40 ms).
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "cannot turn Nagle's algorithm off");
+    }
+    http.serve_connection(TokioIo::new(stream), service)
+}
+
+/// The peer went away between its handshake and our accept: nothing to do with the listener.
+fn passes(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::Interrupted
+    )
+}
+
+/// The process or the system is out of descriptors or memory (EMFILE, ENFILE, ENOBUFS, ENOMEM).
+fn exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(12 | 23 | 24 | 105))
+}

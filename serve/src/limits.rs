@@ -1,0 +1,54 @@
+//! Bounds of one listener.
+
+use std::time::Duration;
+
+/// Connections open at once on one listener.
+const MAX_CONNECTIONS: usize = 8192;
+/// Time from the start of a connection, or from the end of the last request, to complete headers.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes of one request's headers, and so the size of the read buffer.
+const MAX_HEADER_BYTES: usize = 64 * 1024;
+/// Header lines of one request.
+const MAX_HEADERS: usize = 128;
+/// Smallest read buffer the HTTP library accepts.
+const MIN_HEADER_BYTES: usize = 8 * 1024;
+
+/// Bounds that [`crate::serve`] keeps for one listener.
+///
+/// # Examples
+///
+/// ```
+/// use lanekeeper_serve::Limits;
+///
+/// let limits = Limits { max_connections: 64, ..Limits::default() };
+/// assert_eq!(limits.max_headers, 128);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections open at once; the next one waits in the kernel's backlog. Default 8,192.
+    pub max_connections: usize,
+    /// Longest wait for complete request headers; it also ends idle keep-alive. Default 10 s.
+    pub header_read_timeout: Duration,
+    /// Largest size of one request's headers; more is answered 431. Default 64 KiB, at least 8 KiB.
+    pub max_header_bytes: usize,
+    /// Largest number of header lines; more is answered 431. Default 128.
+    pub max_headers: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_connections: MAX_CONNECTIONS,
+            header_read_timeout: HEADER_READ_TIMEOUT,
+            max_header_bytes: MAX_HEADER_BYTES,
+            max_headers: MAX_HEADERS,
+        }
+    }
+}
+
+impl Limits {
+    /// The header buffer's size as the HTTP library wants it.
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.max_header_bytes.max(MIN_HEADER_BYTES)
+    }
+}
