@@ -1,5 +1,10 @@
 //! The bounds of a listener, over real sockets.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a failed step of a test is a failed test"
+)]
+
 use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
