@@ -1,0 +1,422 @@
+//! What a cell obeys: the validated numbers of one `breaker:` block, with their defaults.
+//!
+//! The fields are public and plain so that the document's validation can build a policy field by
+//! field; [`Policy::problems`] says what is out of bounds, by the field names of the document.
+
+use std::time::Duration;
+
+use crate::limits;
+use crate::words::words;
+
+words! {
+    /// Whether a cell acts on what it sees.
+    pub enum Mode {
+        /// Trips, parks and refuses.
+        Enforce = "enforce",
+        /// Runs the whole machine and counts would-be trips, but refuses nothing.
+        Observe = "observe",
+        /// Records nothing and refuses nothing.
+        Off = "off",
+    }
+}
+
+words! {
+    /// Which cells a hard-down (authentication, billing) opens.
+    pub enum HardDownScope {
+        /// Only the cell that saw it.
+        Cell = "cell",
+        /// Every cell of the lane: the credential is the lane's, whatever the pool.
+        Lane = "lane",
+    }
+}
+
+words! {
+    /// What a stream that breaks after its first content proves.
+    pub enum StreamDeath {
+        /// It is a failure of the lane.
+        Failure = "failure",
+        /// It proves nothing.
+        Neutral = "neutral",
+    }
+}
+
+words! {
+    /// How outcomes are gathered before a trip rule looks at them.
+    pub enum WindowKind {
+        /// The last `window` of time, moving with the clock.
+        Sliding = "sliding",
+        /// A span that starts with its first outcome and is dropped whole when it ends.
+        Tumbling = "tumbling",
+        /// A failure counter: it starts with the first failure, lives for two windows whatever
+        /// follows, and is then dropped whole.
+        Counter = "counter",
+    }
+}
+
+/// Which of the trip rules count when the mode is [`TripMode::Any`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// `threshold` with `min_requests` counts.
+    pub error_rate: bool,
+    /// `consecutive_n` counts.
+    pub consecutive: bool,
+    /// `failure_count` counts.
+    pub count: bool,
+}
+
+impl Rules {
+    /// All three rules.
+    pub const ALL: Self = Self {
+        error_rate: true,
+        consecutive: true,
+        count: true,
+    };
+}
+
+/// What opens a closed cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TripMode {
+    /// The share of failures in the window reaches the threshold.
+    ErrorRate,
+    /// That many failures in a row, whatever time they took.
+    Consecutive,
+    /// That many failures within the window.
+    Count,
+    /// Whichever of the named rules fires first.
+    Any(Rules),
+}
+
+impl TripMode {
+    /// The word of the document.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ErrorRate => "error_rate",
+            Self::Consecutive => "consecutive",
+            Self::Count => "count",
+            Self::Any(_) => "any",
+        }
+    }
+
+    /// The rules this mode looks at.
+    pub const fn rules(self) -> Rules {
+        match self {
+            Self::ErrorRate => Rules {
+                error_rate: true,
+                consecutive: false,
+                count: false,
+            },
+            Self::Consecutive => Rules {
+                error_rate: false,
+                consecutive: true,
+                count: false,
+            },
+            Self::Count => Rules {
+                error_rate: false,
+                consecutive: false,
+                count: true,
+            },
+            Self::Any(rules) => rules,
+        }
+    }
+}
+
+/// The `trip:` block: when a closed cell opens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trip {
+    /// Which rule decides. Default: error rate.
+    pub mode: TripMode,
+    /// Span the window covers. Default 30 s.
+    pub window: Duration,
+    /// How the window moves. Default: sliding.
+    pub window_kind: WindowKind,
+    /// Error rate: the share of failures that trips, in (0, 1]. Default 0.5.
+    pub threshold: f64,
+    /// Error rate: outcomes the window must hold before the share means anything. Default 5.
+    pub min_requests: u32,
+    /// Consecutive: failures in a row that trip. Default 3.
+    pub consecutive_n: u32,
+    /// Count: failures within the window that trip. Default 5.
+    pub failure_count: u32,
+    /// Time to first content that makes an answer slow; slow answers count as failures in the
+    /// window, never in the streak. Default: none.
+    pub slow_call: Option<Duration>,
+}
+
+impl Default for Trip {
+    fn default() -> Self {
+        Self {
+            mode: TripMode::ErrorRate,
+            window: Duration::from_secs(30),
+            window_kind: WindowKind::Sliding,
+            threshold: 0.5,
+            min_requests: 5,
+            consecutive_n: 3,
+            failure_count: 5,
+            slow_call: None,
+        }
+    }
+}
+
+/// The `half_open:` block: how an open cell finds its way back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recovery {
+    /// Probes that may run at once; 0 admits every request. Default 1.
+    pub max_probes: u32,
+    /// Successful probes that close the cell. Default 1.
+    pub successes_to_close: u32,
+}
+
+impl Default for Recovery {
+    fn default() -> Self {
+        Self {
+            max_probes: 1,
+            successes_to_close: 1,
+        }
+    }
+}
+
+/// Everything a cell and the code around it need to know about one `breaker:` block.
+///
+/// `failure_status_codes`, `hard_down_scope`, `per_endpoint`, `poison_guard` and `stream_death`
+/// are read by the code that classifies outcomes and owns the cells; the cell carries them only.
+///
+/// ```
+/// use lanekeeper_breaker::Policy;
+/// use std::time::Duration;
+///
+/// let policy = Policy { max_cooldown: Duration::from_secs(1), ..Policy::default() };
+/// assert_eq!(policy.problems()[0].field, "max_cooldown_secs");
+/// assert!(Policy::default().problems().is_empty());
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Whether the cell acts. Default: enforce.
+    pub mode: Mode,
+    /// First cooldown after a trip. Default 15 s.
+    pub base_cooldown: Duration,
+    /// Ceiling of the doubling cooldown; a server's Retry-After goes beyond it. Default 120 s.
+    pub max_cooldown: Duration,
+    /// Half width of the jitter band, as a share of the cooldown. Default 0.1.
+    pub jitter_ratio: f64,
+    /// Least half width of the jitter band. Default 1 s.
+    pub jitter_floor: Duration,
+    /// Cooldown after an authentication or billing failure. Default 1800 s.
+    pub hard_down_cooldown: Duration,
+    /// Which cells a hard-down opens. Default: the cell that saw it.
+    pub hard_down_scope: HardDownScope,
+    /// Soft park after a failure that does not trip; zero means none. Default 5 s.
+    pub park: Duration,
+    /// Exactly the statuses that are failures, or `None` to let classification decide.
+    /// Transport errors are failures either way.
+    pub failure_status_codes: Option<Vec<u16>>,
+    /// Whether each endpoint of a lane has a cell of its own. Default: no.
+    pub per_endpoint: bool,
+    /// Whether only the first of several lanes that fail one request alike is charged.
+    /// Default: yes.
+    pub poison_guard: bool,
+    /// What a stream that breaks after its first content proves. Default: a failure.
+    pub stream_death: StreamDeath,
+    /// Whether a success empties the window (count mode of one preset). Default: no.
+    pub success_clears_count: bool,
+    /// When a closed cell opens.
+    pub trip: Trip,
+    /// How an open cell recovers.
+    pub half_open: Recovery,
+    /// Time over which the weight of a lane grows back after its cell closes; zero means at once.
+    pub ramp: Duration,
+}
+
+impl Default for Policy {
+    fn default() -> Self {
+        Self {
+            mode: Mode::Enforce,
+            base_cooldown: Duration::from_secs(15),
+            max_cooldown: Duration::from_secs(120),
+            jitter_ratio: 0.1,
+            jitter_floor: Duration::from_secs(1),
+            hard_down_cooldown: Duration::from_secs(1800),
+            hard_down_scope: HardDownScope::Cell,
+            park: Duration::from_secs(5),
+            failure_status_codes: None,
+            per_endpoint: false,
+            poison_guard: true,
+            stream_death: StreamDeath::Failure,
+            success_clears_count: false,
+            trip: Trip::default(),
+            half_open: Recovery::default(),
+            ramp: Duration::ZERO,
+        }
+    }
+}
+
+/// One field of a policy that is out of bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PolicyProblem {
+    /// The field as the document spells it, with a dot between block and field.
+    pub field: &'static str,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+impl Policy {
+    /// Whether a failed answer with this status counts against the lane, as far as
+    /// `failure_status_codes` rules it: `None` leaves the ruling to classification. An attempt
+    /// without a status (a transport error) always counts.
+    pub fn status_is_failure(&self, status: Option<u16>) -> Option<bool> {
+        let listed = self.failure_status_codes.as_ref()?;
+        Some(status.is_none_or(|status| listed.contains(&status)))
+    }
+
+    /// All fields that are out of bounds; an empty list means the policy may be used.
+    pub fn problems(&self) -> Vec<PolicyProblem> {
+        let mut found = Vec::new();
+        let mut span = |field, value: Duration, least: Duration, most: Duration| {
+            if value < least || value > most {
+                found.push(PolicyProblem {
+                    field,
+                    message: format!(
+                        "must be from {} to {} seconds, is {}",
+                        least.as_secs_f64(),
+                        most.as_secs_f64(),
+                        value.as_secs_f64()
+                    ),
+                });
+            }
+        };
+        let zero = Duration::ZERO;
+        span(
+            "base_cooldown_secs",
+            self.base_cooldown,
+            limits::COOLDOWN_MIN,
+            limits::COOLDOWN_MAX,
+        );
+        span(
+            "max_cooldown_secs",
+            self.max_cooldown,
+            limits::COOLDOWN_MIN,
+            limits::COOLDOWN_MAX,
+        );
+        span(
+            "hard_down_cooldown_secs",
+            self.hard_down_cooldown,
+            limits::COOLDOWN_MIN,
+            limits::COOLDOWN_MAX,
+        );
+        span(
+            "jitter_floor_secs",
+            self.jitter_floor,
+            zero,
+            limits::JITTER_FLOOR_MAX,
+        );
+        span("park_secs", self.park, zero, limits::PARK_MAX);
+        span("ramp_secs", self.ramp, zero, limits::RAMP_MAX);
+        span(
+            "trip.window_secs",
+            self.trip.window,
+            limits::WINDOW_MIN,
+            limits::WINDOW_MAX,
+        );
+        if let Some(slow) = self.trip.slow_call {
+            span(
+                "trip.slow_call_secs",
+                slow,
+                limits::SLOW_CALL_MIN,
+                limits::SLOW_CALL_MAX,
+            );
+        }
+
+        let mut number = |field, value: u32, least: u32, most: u32| {
+            if value < least || value > most {
+                found.push(PolicyProblem {
+                    field,
+                    message: format!("must be from {least} to {most}, is {value}"),
+                });
+            }
+        };
+        number(
+            "trip.min_requests",
+            self.trip.min_requests,
+            1,
+            limits::COUNT_MAX,
+        );
+        number(
+            "trip.consecutive_n",
+            self.trip.consecutive_n,
+            1,
+            limits::COUNT_MAX,
+        );
+        number(
+            "trip.failure_count",
+            self.trip.failure_count,
+            1,
+            limits::COUNT_MAX,
+        );
+        number(
+            "half_open.max_probes",
+            self.half_open.max_probes,
+            0,
+            limits::PROBES_MAX,
+        );
+        number(
+            "half_open.successes_to_close",
+            self.half_open.successes_to_close,
+            1,
+            limits::SUCCESSES_TO_CLOSE_MAX,
+        );
+
+        if self.max_cooldown < self.base_cooldown {
+            found.push(PolicyProblem {
+                field: "max_cooldown_secs",
+                message: format!(
+                    "must not be below base_cooldown_secs ({} seconds), is {}",
+                    self.base_cooldown.as_secs_f64(),
+                    self.max_cooldown.as_secs_f64()
+                ),
+            });
+        }
+        // Written so that NaN is refused too.
+        if !(self.trip.threshold > 0.0 && self.trip.threshold <= limits::THRESHOLD_MAX) {
+            found.push(PolicyProblem {
+                field: "trip.threshold",
+                message: format!("must be above 0 and at most 1, is {}", self.trip.threshold),
+            });
+        }
+        if !(self.jitter_ratio >= 0.0 && self.jitter_ratio <= limits::JITTER_RATIO_MAX) {
+            found.push(PolicyProblem {
+                field: "jitter_ratio",
+                message: format!("must be from 0 to 1, is {}", self.jitter_ratio),
+            });
+        }
+        if let TripMode::Any(rules) = self.trip.mode
+            && !(rules.error_rate || rules.consecutive || rules.count)
+        {
+            found.push(PolicyProblem {
+                field: "trip.mode",
+                message: "any needs at least one of threshold, consecutive_n, failure_count"
+                    .to_owned(),
+            });
+        }
+        if let Some(codes) = &self.failure_status_codes {
+            if codes.len() > limits::STATUS_CODES_MAX {
+                found.push(PolicyProblem {
+                    field: "failure_status_codes",
+                    message: format!("must have at most {} entries", limits::STATUS_CODES_MAX),
+                });
+            }
+            if let Some(code) = codes
+                .iter()
+                .find(|code| !(limits::STATUS_MIN..=limits::STATUS_MAX).contains(*code))
+            {
+                found.push(PolicyProblem {
+                    field: "failure_status_codes",
+                    message: format!(
+                        "must hold statuses from {} to {}, holds {code}",
+                        limits::STATUS_MIN,
+                        limits::STATUS_MAX
+                    ),
+                });
+            }
+        }
+        found
+    }
+}
