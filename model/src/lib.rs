@@ -1,1 +1,20 @@
-//! lanekeeper-model
+//! What every part of Lanekeeper agrees on: names, the gateway document and its validation, the
+//! reports agents send, and the fleet view computed from them. No I/O, no clock: text, values and
+//! times come in as arguments.
+//!
+//! A document exists in three forms. [`spec`] is the document as people write it, [`gateway`] is the
+//! same after validation with every reference resolved, and between them stands [`document`], which
+//! refuses with a list of all [`Problem`]s at once.
+
+pub mod fleet;
+pub mod gateway;
+pub mod ids;
+pub mod problem;
+pub mod report;
+pub mod spec;
+
+pub use fleet::{AgentRecord, AgentState, FleetView, FreshWindows, ViewQuery};
+pub use gateway::Gateway;
+pub use ids::{GatewayName, LaneName, PoolName, ProviderName};
+pub use problem::Problem;
+pub use report::{CauseReport, CellReport, CellState, ConfigSource, Report, Totals};

@@ -1,0 +1,21 @@
+//! What the control plane keeps of each agent, and the pure functions that turn it into the fleet
+//! view. Reports, configuration and the time go in, a value comes out, so every replica that holds
+//! the same records answers alike.
+
+mod agent_view;
+mod aggregate;
+mod record;
+mod summary;
+mod view;
+
+pub use agent_view::{AgentView, agent_view};
+pub use aggregate::fleet_view;
+pub use record::{
+    AgentRecord, AgentState, FreshWindows, GONE_AFTER_MS, Rejected, STALE_AFTER_MS, agent_state,
+    reports_freshly,
+};
+pub use summary::{AgentCounts, CellCounts, Summary, summary};
+pub use view::{
+    AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
+    FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,
+};

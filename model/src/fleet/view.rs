@@ -1,0 +1,225 @@
+//! The fleet view as the API gives it: `GET /api/v1/breaker-state`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
+
+/// The cells one revision of a gateway has.
+///
+/// Pass the current revision of each gateway. Pass older ones too, where agents still serve them, and
+/// the view knows which cells those agents have at all; an agent on a revision that is not passed is
+/// taken to have every cell of the current one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GatewayCells {
+    /// The gateway.
+    pub name: GatewayName,
+    /// The revision. The largest one passed for a gateway is its current one.
+    pub revision: u64,
+    /// Its cells, as [`crate::Gateway::cells`] lists them.
+    pub cells: Vec<CellName>,
+}
+
+/// What to show. The default shows every cell that is not plainly closed, without agents.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ViewQuery {
+    /// Only this gateway.
+    pub gateway: Option<GatewayName>,
+    /// Only this pool; the empty name for direct routes.
+    pub pool: Option<PoolName>,
+    /// Only this lane.
+    pub lane: Option<LaneName>,
+    /// Only lanes of this provider.
+    pub provider: Option<ProviderName>,
+    /// Only cells in this state.
+    pub state: Option<ViewState>,
+    /// Closed cells too.
+    pub include_closed: bool,
+    /// Each agent's own view of each cell too.
+    pub detail_agents: bool,
+}
+
+/// The worst state of a cell over the agents that report freshly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ViewState {
+    /// No agent reports freshly, so nothing is known.
+    Unknown,
+    /// Closed wherever it is reported.
+    Closed,
+    /// Half-open somewhere, open nowhere.
+    HalfOpen,
+    /// Open somewhere.
+    Open,
+}
+
+impl ViewState {
+    /// The state as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Unknown => "unknown",
+            Self::Closed => "closed",
+            Self::HalfOpen => "half_open",
+            Self::Open => "open",
+        }
+    }
+
+    /// Reads the API's spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Unknown, Self::Closed, Self::HalfOpen, Self::Open]
+            .into_iter()
+            .find(|state| state.as_str() == name)
+    }
+}
+
+/// How much of the fleet is affected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// Half of the fresh agents or more.
+    Fleet,
+    /// One agent, or at most a tenth of the fresh ones.
+    Local,
+    /// In between.
+    Partial,
+}
+
+/// The fleet's breakers at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FleetView {
+    /// The moment, RFC 3339 in UTC.
+    pub generated_at: String,
+    /// Seconds after which a silent agent is stale.
+    pub fresh_window_secs: u64,
+    /// True when a replica's or the live store's share is missing. The caller knows, and sets it.
+    pub partial: bool,
+    /// Agents of the gateways shown.
+    pub agents: FleetAgents,
+    /// Cells, sorted by gateway, pool, lane, endpoint.
+    pub cells: Vec<CellView>,
+}
+
+/// Agents behind a view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetAgents {
+    /// Those that report freshly.
+    pub live: u64,
+    /// Those that do not, until they are gone.
+    pub stale: u64,
+}
+
+/// One cell over all agents of its gateway.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellView {
+    /// The gateway.
+    pub gateway: GatewayName,
+    /// The pool; empty for direct routes.
+    pub pool: PoolName,
+    /// The lane.
+    pub lane: LaneName,
+    /// The lane's provider.
+    pub provider: ProviderName,
+    /// The endpoint, where the pool keeps a cell for each.
+    pub endpoint: Option<String>,
+    /// The worst state.
+    pub state: ViewState,
+    /// How much of the fleet has it open or half-open (parked, if it is only that); null = none.
+    pub scope: Option<Scope>,
+    /// How many agents see it how.
+    pub agents: CellAgents,
+    /// The most frequent cause over all agents that have it open or half-open.
+    pub cause: Option<CauseView>,
+    /// Seconds the longest affected agent has been in its present state.
+    pub opened_for_secs: Option<f64>,
+    /// Most re-openings on any one agent since the cell was last closed there.
+    pub flaps: u64,
+    /// Seconds to the soonest probe; 0 = due.
+    pub next_probe_in_secs: Option<f64>,
+    /// Openings since the agents started, added up.
+    pub trips: u64,
+    /// The operator's order in force on most agents.
+    #[serde(rename = "override")]
+    pub override_: Option<OverrideView>,
+    /// The fleet's advisory, when in force somewhere.
+    pub advisory: Option<AdvisoryView>,
+    /// Each agent that says something other than plainly closed, and each silent one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_agent: Option<Vec<AgentCell>>,
+}
+
+/// How many agents see a cell how: `closed + open + half_open == reporting`, and `parked` and
+/// `overridden` are among those. Stale agents are none of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellAgents {
+    /// Agents that report freshly and have the cell.
+    pub reporting: u64,
+    /// Passing.
+    pub closed: u64,
+    /// Refusing.
+    pub open: u64,
+    /// Probing.
+    pub half_open: u64,
+    /// Closed, but avoided for now.
+    pub parked: u64,
+    /// Under an operator's order.
+    pub overridden: u64,
+    /// Silent: unknown, never closed.
+    pub stale: u64,
+}
+
+/// A cause with its count over all agents.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CauseView {
+    /// Kind in snake case.
+    pub kind: String,
+    /// HTTP status, when there was one.
+    pub status: Option<u16>,
+    /// How often, over all agents.
+    pub count: u64,
+}
+
+/// An operator's order in force.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OverrideView {
+    /// `force_open`, `force_close` or `drain`.
+    pub action: String,
+    /// Agents it is in force on.
+    pub agents: u64,
+}
+
+/// The fleet's advisory.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AdvisoryView {
+    /// In force somewhere.
+    pub active: bool,
+    /// Seconds until it ends, where known.
+    pub expires_in_secs: Option<f64>,
+}
+
+/// One agent's state of one cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentCellState {
+    /// Passing.
+    Closed,
+    /// Probing.
+    HalfOpen,
+    /// Refusing.
+    Open,
+    /// The agent is silent.
+    Stale,
+}
+
+/// One agent's view of one cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentCell {
+    /// The agent's name.
+    pub agent: String,
+    /// The agent's instance.
+    pub instance: String,
+    /// The state there.
+    pub state: AgentCellState,
+    /// Seconds in that state; for a silent agent, seconds since its last sign.
+    pub age_secs: f64,
+    /// Seconds until a probe may go there.
+    pub cooldown_remaining_secs: f64,
+}

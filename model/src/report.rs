@@ -1,0 +1,178 @@
+//! What an agent says about itself. Times are ages, never clock times, because agents' clocks differ.
+//!
+//! Reading is lenient: unknown fields are skipped and absent ones take their zero, so that agents
+//! and servers of neighbouring releases understand each other.
+
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{LaneName, PoolName, ProviderName};
+
+/// State of a cell as reported. Closed = passing, open = refusing.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum CellState {
+    /// Passing.
+    #[default]
+    Closed,
+    /// One probe at a time.
+    HalfOpen,
+    /// Refusing.
+    Open,
+}
+
+impl CellState {
+    /// The state as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half_open",
+            Self::Open => "open",
+        }
+    }
+}
+
+impl From<lanekeeper_breaker::State> for CellState {
+    fn from(state: lanekeeper_breaker::State) -> Self {
+        match state {
+            lanekeeper_breaker::State::Closed => Self::Closed,
+            lanekeeper_breaker::State::HalfOpen => Self::HalfOpen,
+            lanekeeper_breaker::State::Open => Self::Open,
+        }
+    }
+}
+
+/// The latest cause a cell failed for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CauseReport {
+    /// Kind in snake case, for example `status`, `timeout`, `auth`.
+    pub kind: String,
+    /// HTTP status, when there was one.
+    pub status: Option<u16>,
+    /// How often this cause was seen since the cell was last closed.
+    pub count: u64,
+}
+
+/// One cell as one agent sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellReport {
+    /// The pool, or the empty name for direct routes.
+    pub pool: PoolName,
+    /// The lane.
+    pub lane: LaneName,
+    /// The lane's provider.
+    pub provider: ProviderName,
+    /// The endpoint, where a pool keeps a cell for each.
+    #[serde(default)]
+    pub endpoint: Option<String>,
+    /// The state.
+    pub state: CellState,
+    /// Milliseconds in this state.
+    #[serde(default)]
+    pub state_age_ms: u64,
+    /// Milliseconds until a probe may go; 0 when closed or due.
+    #[serde(default)]
+    pub cooldown_remaining_ms: u64,
+    /// Milliseconds the lane stays parked; 0 when it is not.
+    #[serde(default)]
+    pub parked_remaining_ms: u64,
+    /// Failures in a row.
+    #[serde(default)]
+    pub streak: u32,
+    /// How often the cell opened since the agent started.
+    #[serde(default)]
+    pub trips: u64,
+    /// Re-openings since the cell was last closed.
+    #[serde(default)]
+    pub reopens: u32,
+    /// Successes in the window.
+    #[serde(default)]
+    pub window_ok: u64,
+    /// Failures in the window.
+    #[serde(default)]
+    pub window_failed: u64,
+    /// The latest cause, if the cell failed.
+    #[serde(default)]
+    pub cause: Option<CauseReport>,
+    /// The operator's order in force: `force_open`, `force_close` or `drain`.
+    #[serde(default)]
+    pub override_action: Option<String>,
+    /// True while an advisory of the fleet is in force here.
+    #[serde(default)]
+    pub advisory: bool,
+}
+
+impl CellReport {
+    /// True when there is anything to say about the cell beyond "closed". Level-triggered reports
+    /// carry every such cell each time.
+    pub fn is_notable(&self) -> bool {
+        self.state != CellState::Closed
+            || self.parked_remaining_ms > 0
+            || self.override_action.is_some()
+            || self.advisory
+    }
+}
+
+/// Where an agent has its configuration from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ConfigSource {
+    /// Pushed by the control plane.
+    #[default]
+    Live,
+    /// The last-known-good file.
+    Disk,
+    /// A local document given by the operator.
+    File,
+}
+
+impl ConfigSource {
+    /// The source as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Disk => "disk",
+            Self::File => "file",
+        }
+    }
+}
+
+/// Requests since the agent started.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Totals {
+    /// Requests taken.
+    pub requests: u64,
+    /// Requests answered well.
+    pub ok: u64,
+    /// Requests that ended in an error.
+    pub failed: u64,
+    /// Further attempts on another member.
+    pub failovers: u64,
+    /// Requests for which no member was left.
+    pub exhausted: u64,
+    /// Requests in flight now.
+    pub inflight: u64,
+}
+
+/// One report of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Report {
+    /// Grows by one with each report of a session.
+    pub seq: u64,
+    /// True when `cells` holds all cells, false when only those that are not plainly closed.
+    pub dense: bool,
+    /// The cells.
+    pub cells: Vec<CellReport>,
+    /// Requests since start.
+    pub totals: Totals,
+    /// The revision the agent serves.
+    pub revision: u64,
+    /// What is wrong on this agent without preventing the revision, such as a missing variable.
+    pub problems: Vec<String>,
+    /// True while the agent drains.
+    pub draining: bool,
+}

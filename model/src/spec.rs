@@ -1,0 +1,83 @@
+//! The gateway document as it is written. Reading these types alone proves only the shape; use
+//! [`crate::document`] to get a validated [`crate::Gateway`].
+//!
+//! Defaults are named constants beside the fields they belong to, and the descriptions in the JSON
+//! Schema are the doc comments here.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{GatewayName, LaneName, PoolName, ProviderName};
+
+mod breaker;
+mod client;
+mod model;
+mod pool;
+mod provider;
+
+pub use breaker::{
+    BreakerMode, BreakerSpec, HalfOpenSpec, HardDownScope, Preset, StreamDeath, TripMode, TripSpec,
+    WindowKind,
+};
+pub use client::{Client, Limits};
+pub use model::Model;
+pub use pool::{
+    Affinity, AffinityMode, Failover, Fleet, FleetMode, FleetProbe, Member, OnAuthDown,
+    OnExhausted, Pool, Queue, Strategy, UpstreamCredentials,
+};
+pub use provider::{EmptyAnswer, ErrorMeaning, Health, HealthMode, Protocol, Provider, SecretRef};
+
+/// Default values, each beside the words that explain it in the document's reference.
+pub mod defaults {
+    pub use super::client::{BODY_MAX_BYTES, BODY_TIMEOUT_SECS, HEADER_TIMEOUT_SECS, INBOUND_MAX};
+    pub use super::model::{ATTEMPT_TIMEOUT_MS, IDLE_TIMEOUT_SECS};
+    pub use super::pool::{
+        AFFINITY_HEADER, FAILOVER_HOPS_MAX, FAILOVER_TIMEOUT_SECS, FLEET_AGENTS_MIN,
+        FLEET_BENCHED_MAX, FLEET_QUORUM, MEMBER_WEIGHT, RETRY_BACKOFF_MS,
+    };
+    pub use super::provider::{CONNECT_TIMEOUT_SECS, HEALTH_INTERVAL_SECS, HEALTH_TIMEOUT_SECS};
+}
+
+/// One document describes one gateway: its providers, lanes, pools and who may call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(title = "Lanekeeper gateway")]
+pub struct Document {
+    /// Name of the gateway: lower-case letters, digits and hyphens, at most 63.
+    pub gateway: GatewayName,
+    /// Labels of the gateway, for people and for filters.
+    #[serde(default)]
+    pub labels: BTreeMap<String, String>,
+    /// Upstream APIs by name.
+    #[serde(default)]
+    pub providers: BTreeMap<ProviderName, Provider>,
+    /// Lanes by name: each is one model on one provider.
+    #[serde(default)]
+    pub models: BTreeMap<LaneName, Model>,
+    /// Pools by name. Callers use the name of a pool as a model name.
+    #[serde(default)]
+    pub pools: BTreeMap<PoolName, Pool>,
+    /// What pools without a setting of their own get.
+    #[serde(default)]
+    pub defaults: Defaults,
+    /// Who may call. An empty list lets in anyone who reaches the port.
+    #[serde(default)]
+    pub clients: Vec<Client>,
+    /// Bounds on what the agent takes in.
+    #[serde(default)]
+    pub limits: Limits,
+    /// Hosts, addresses or networks (CIDR) that may be private and may be reached by plain http.
+    #[serde(default)]
+    pub allow_private_hosts: Vec<String>,
+}
+
+/// What pools without a setting of their own get.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Defaults {
+    /// The breaker of pools without one, and of direct routes. A pool's own block replaces this one
+    /// as a whole.
+    pub breaker: BreakerSpec,
+}
