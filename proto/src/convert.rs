@@ -1,0 +1,10 @@
+//! Wire to checked values and back. Inward conversions are `TryFrom` and name the field they refuse; outward ones are
+//! `From` and cannot fail. A value that is out of bounds or unknown is refused, never clamped.
+
+mod agent;
+mod bounds;
+mod report;
+mod server;
+
+#[cfg(test)]
+mod tests;

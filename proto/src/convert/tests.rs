@@ -1,0 +1,379 @@
+//! Every message survives the way out and in, every fault names its field, and the checked-in
+//! encodings of past releases still mean what they meant.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lanekeeper_model::{CauseReport, CellReport, CellState, ConfigSource, Problem, Report, Totals};
+use proptest::prelude::*;
+use prost::Message as _;
+
+use crate::message::*;
+use crate::{WireError, limits, wire};
+
+fn hello() -> Hello {
+    Hello {
+        protocol_min: 1,
+        protocol_max: 1,
+        agent_version: "0.1.0".into(),
+        gateway: "edge".into(),
+        name: "node-7".into(),
+        labels: BTreeMap::from([("zone".into(), "b".into()), ("rack".into(), "4".into())]),
+        instance: "0190-7".into(),
+        applied: Some(AppliedRevision {
+            revision: 12,
+            hash: "ab".repeat(32),
+            source: ConfigSource::Disk,
+            control_epoch: Some("first".into()),
+        }),
+        wall_ms: 1_700_000_000_123,
+        previous_session_epoch: Some(41),
+        capabilities: vec!["dense".into()],
+    }
+}
+
+fn applied() -> ConfigResult {
+    ConfigResult {
+        nonce: 3,
+        outcome: ConfigOutcome::Applied {
+            problems: vec!["provider openai: OPENAI_API_KEY is not set".into()],
+        },
+        revision: 13,
+        hash: "cd".repeat(32),
+    }
+}
+
+fn rejected() -> ConfigResult {
+    ConfigResult {
+        nonce: 4,
+        outcome: ConfigOutcome::Rejected {
+            errors: vec![Problem::new(
+                "/pools/chat",
+                "unknown_reference",
+                "no such lane",
+            )],
+        },
+        revision: 13,
+        hash: "cd".repeat(32),
+    }
+}
+
+fn report() -> Report {
+    Report {
+        seq: 9,
+        dense: true,
+        cells: vec![
+            CellReport {
+                pool: "chat".into(),
+                lane: "sonnet".into(),
+                provider: "anthropic-main".into(),
+                endpoint: Some("eu".into()),
+                state: CellState::Open,
+                state_age_ms: 83_200,
+                cooldown_remaining_ms: 4_100,
+                parked_remaining_ms: 7,
+                streak: 5,
+                trips: 2,
+                reopens: 3,
+                window_ok: 3,
+                window_failed: 8,
+                cause: Some(CauseReport {
+                    kind: "status".into(),
+                    status: Some(529),
+                    count: 412,
+                }),
+                override_action: Some("drain".into()),
+                advisory: true,
+            },
+            CellReport {
+                pool: "".into(),
+                lane: "gpt".into(),
+                provider: "openai".into(),
+                endpoint: None,
+                state: CellState::HalfOpen,
+                state_age_ms: 1,
+                cooldown_remaining_ms: 0,
+                parked_remaining_ms: 0,
+                streak: 0,
+                trips: 1,
+                reopens: 0,
+                window_ok: 0,
+                window_failed: 0,
+                cause: None,
+                override_action: None,
+                advisory: false,
+            },
+        ],
+        totals: Totals {
+            requests: 10,
+            ok: 8,
+            failed: 1,
+            failovers: 3,
+            exhausted: 1,
+            inflight: 1,
+        },
+        revision: 13,
+        problems: vec!["disk is read-only".into()],
+        draining: true,
+    }
+}
+
+fn from_agent() -> Vec<(&'static str, FromAgent)> {
+    vec![
+        ("hello", FromAgent::Hello(hello())),
+        ("config_result_applied", FromAgent::ConfigResult(applied())),
+        (
+            "config_result_rejected",
+            FromAgent::ConfigResult(rejected()),
+        ),
+        ("report", FromAgent::Report(report())),
+        (
+            "bye",
+            FromAgent::Bye(Bye {
+                reason: "drained".into(),
+            }),
+        ),
+    ]
+}
+
+fn from_server() -> Vec<(&'static str, FromServer)> {
+    vec![
+        (
+            "welcome",
+            FromServer::Welcome(Welcome {
+                session_epoch: 42,
+                control_epoch: "first".into(),
+                report_interval: Duration::from_secs(10),
+                report_phase: Duration::from_millis(1234),
+                stale_after: Duration::from_secs(30),
+                target_revision: 13,
+                protocol: 1,
+                gateway_exists: true,
+                limits: Limits {
+                    message_bytes: 16 << 20,
+                    report_cells: 65_536,
+                },
+                capabilities: vec!["lease".into()],
+            }),
+        ),
+        (
+            "config_push",
+            FromServer::ConfigPush(ConfigPush {
+                nonce: 3,
+                revision: 13,
+                document: Bytes::from_static(br#"{"version":1}"#),
+                hash: "cd".repeat(32),
+            }),
+        ),
+        (
+            "report_ack",
+            FromServer::ReportAck(ReportAck {
+                seq: 9,
+                want_dense: true,
+                next_interval: Some(Duration::from_secs(20)),
+                refused: Some("report.totals: is missing".into()),
+            }),
+        ),
+        (
+            "goodbye",
+            FromServer::Goodbye(Goodbye {
+                reason: GoodbyeReason::Shutdown,
+                detail: "the server restarts".into(),
+                reconnect_after: Duration::from_millis(500),
+                jitter: Duration::from_secs(5),
+            }),
+        ),
+    ]
+}
+
+fn fixture(name: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/v1/{name}.bin"))
+}
+
+/// A fixture is written once, for a new message, by `LANEKEEPER_WRITE_FIXTURES=1`, and then never
+/// changed: an agent of that release still sends those bytes.
+fn bytes_of(name: &str, encoded: Vec<u8>) -> Vec<u8> {
+    let path = fixture(name);
+    if std::env::var_os("LANEKEEPER_WRITE_FIXTURES").is_some() && !path.exists() {
+        std::fs::write(&path, encoded).unwrap();
+    }
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+#[test]
+fn agents_fixtures_of_this_protocol_still_decode() {
+    for (name, message) in from_agent() {
+        let encoded = wire::AgentMessage::from(message.clone()).encode_to_vec();
+        let envelope = wire::AgentMessage::decode(&*bytes_of(name, encoded)).unwrap();
+        assert_eq!(FromAgent::try_from(envelope).unwrap(), message, "{name}");
+    }
+}
+
+#[test]
+fn servers_fixtures_of_this_protocol_still_decode() {
+    for (name, message) in from_server() {
+        let encoded = wire::ServerMessage::from(message.clone()).encode_to_vec();
+        let envelope = wire::ServerMessage::decode(&*bytes_of(name, encoded)).unwrap();
+        assert_eq!(FromServer::try_from(envelope).unwrap(), message, "{name}");
+    }
+}
+
+#[test]
+fn agent_without_a_configuration_says_so_and_nothing_else() {
+    let mut bare = hello();
+    bare.applied = None;
+    bare.previous_session_epoch = None;
+    let message = wire::Hello::from(bare.clone());
+    assert_eq!(message.applied_revision, 0);
+    assert_eq!(message.config_source, 0);
+    assert_eq!(Hello::try_from(message).unwrap(), bare);
+}
+
+#[test]
+fn newer_peers_message_is_told_apart_from_a_bad_one() {
+    // Field 15, a length-delimited message this build has never heard of.
+    let unheard_of: &[u8] = &[0x7a, 0x01, 0x00];
+    let envelope = wire::ServerMessage::decode(unheard_of).unwrap();
+    assert_eq!(FromServer::try_from(envelope), Err(WireError::Empty));
+    let envelope = wire::AgentMessage::decode(unheard_of).unwrap();
+    assert_eq!(
+        FromAgent::try_from(envelope).unwrap_err().error,
+        WireError::Empty
+    );
+}
+
+fn refused(change: impl FnOnce(&mut wire::Report)) -> String {
+    let mut message = wire::Report::from(report());
+    change(&mut message);
+    let envelope = wire::AgentMessage {
+        message: Some(wire::agent_message::Message::Report(message)),
+    };
+    let unfit = FromAgent::try_from(envelope).unwrap_err();
+    assert_eq!(unfit.report_seq, Some(9), "the ack needs the number");
+    unfit.to_string()
+}
+
+#[test]
+fn faulty_report_is_refused_with_the_field_named() {
+    assert_eq!(
+        refused(|report| report.cells[1].state = 9),
+        "report.cells[1].state: value 9 is not known"
+    );
+    assert_eq!(
+        refused(|report| report.cells[0].state = 0),
+        "report.cells[0].state: value 0 is not known"
+    );
+    assert_eq!(
+        refused(|report| report.cells[0].lane.clear()),
+        "report.cells[0].lane: is missing"
+    );
+    assert_eq!(
+        refused(|report| report.cells[0].cause.as_mut().unwrap().status = Some(70_000)),
+        "report.cells[0].cause.status: 70000 is above 65535"
+    );
+    assert_eq!(
+        refused(|report| report.totals = None),
+        "report.totals: is missing"
+    );
+    assert_eq!(
+        refused(|report| report.problems = vec!["x".repeat(limits::TEXT_BYTES_MAX + 1)]),
+        "report.problems[0]: longer than 4096 bytes"
+    );
+    assert_eq!(
+        refused(|report| {
+            let cell = report.cells[0].clone();
+            report.cells = vec![cell; limits::REPORT_CELLS_MAX + 1];
+        }),
+        "report.cells: more than 65536 entries"
+    );
+}
+
+#[test]
+fn faulty_hello_and_result_are_refused_with_the_field_named() {
+    let mut message = wire::Hello::from(hello());
+    message.config_source = 7;
+    assert_eq!(
+        Hello::try_from(message).unwrap_err().to_string(),
+        "config_source: value 7 is not known"
+    );
+    let mut message = wire::Hello::from(hello());
+    message.instance.clear();
+    assert_eq!(
+        Hello::try_from(message).unwrap_err().to_string(),
+        "instance: is missing"
+    );
+    let mut message = wire::ConfigResult::from(rejected());
+    message.outcome = 5;
+    assert_eq!(
+        ConfigResult::try_from(message).unwrap_err().to_string(),
+        "outcome: value 5 is not known"
+    );
+}
+
+#[test]
+fn push_without_a_revision_or_beyond_the_size_is_refused() {
+    let push = wire::ConfigPush {
+        nonce: 1,
+        revision: 0,
+        document: Bytes::from_static(b"{}"),
+        hash: "x".into(),
+    };
+    assert!(matches!(
+        ConfigPush::try_from(push.clone()),
+        Err(WireError::Missing { field }) if field == "revision"
+    ));
+    let push = wire::ConfigPush {
+        revision: 1,
+        document: vec![b' '; limits::DOCUMENT_BYTES_MAX + 1].into(),
+        ..push
+    };
+    assert!(matches!(
+        ConfigPush::try_from(push),
+        Err(WireError::TooLong { field, .. }) if field == "document"
+    ));
+}
+
+#[test]
+fn unknown_goodbye_still_ends_the_session() {
+    let goodbye = wire::Goodbye {
+        reason: 99,
+        ..wire::Goodbye::default()
+    };
+    assert_eq!(
+        Goodbye::try_from(goodbye).unwrap().reason,
+        GoodbyeReason::Other
+    );
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_conversion_fail_otherwise_than_by_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..256)) {
+        if let Ok(envelope) = wire::AgentMessage::decode(&*bytes) {
+            drop(FromAgent::try_from(envelope));
+        }
+        if let Ok(envelope) = wire::ServerMessage::decode(&*bytes) {
+            drop(FromServer::try_from(envelope));
+        }
+    }
+
+    #[test]
+    fn cells_survive_the_wire(
+        state in prop_oneof![Just(CellState::Closed), Just(CellState::Open), Just(CellState::HalfOpen)],
+        age in any::<u64>(), cooldown in any::<u64>(), parked in any::<u64>(), streak in any::<u32>(),
+        status in proptest::option::of(any::<u16>()), endpoint in proptest::option::of("[a-z]{0,8}"),
+    ) {
+        let mut sent = report();
+        sent.cells.truncate(1);
+        let cell = &mut sent.cells[0];
+        cell.state = state;
+        cell.state_age_ms = age;
+        cell.cooldown_remaining_ms = cooldown;
+        cell.parked_remaining_ms = parked;
+        cell.streak = streak;
+        cell.endpoint = endpoint;
+        cell.cause.as_mut().unwrap().status = status;
+        let bytes = wire::Report::from(sent.clone()).encode_to_vec();
+        prop_assert_eq!(Report::try_from(wire::Report::decode(&*bytes).unwrap()).unwrap(), sent);
+    }
+}

@@ -1,0 +1,216 @@
+//! The session's messages as checked values: what both ends of the stream work with. Durations are `Duration`, absent
+//! facts are `None`, and every enum is closed, so that no one past this crate meets a wire type or a magic number.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use lanekeeper_model::{ConfigSource, Problem, Report};
+
+/// What an agent sends.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FromAgent {
+    /// Opens the session; first and only once.
+    Hello(Hello),
+    /// Answers one push.
+    ConfigResult(ConfigResult),
+    /// The agent's cells and totals.
+    Report(Report),
+    /// The agent leaves on purpose.
+    Bye(Bye),
+}
+
+/// What the control plane sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FromServer {
+    /// Answers the Hello.
+    Welcome(Welcome),
+    /// A revision to apply.
+    ConfigPush(ConfigPush),
+    /// A report has arrived.
+    ReportAck(ReportAck),
+    /// The server ends the session; nothing follows.
+    Goodbye(Goodbye),
+}
+
+/// Who opens a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hello {
+    /// Lowest protocol version the agent speaks.
+    pub protocol_min: u32,
+    /// Highest protocol version the agent speaks.
+    pub protocol_max: u32,
+    /// The agent's release.
+    pub agent_version: String,
+    /// The gateway it serves, never empty.
+    pub gateway: String,
+    /// Its display name; several instances may share one.
+    pub name: String,
+    /// Labels the operator gave it.
+    pub labels: BTreeMap<String, String>,
+    /// Fresh for each process, never empty.
+    pub instance: String,
+    /// What it serves from, if anything.
+    pub applied: Option<AppliedRevision>,
+    /// The agent's wall clock, unix milliseconds. Only ever shown, as skew.
+    pub wall_ms: u64,
+    /// The epoch of this instance's session before this one.
+    pub previous_session_epoch: Option<u64>,
+    /// Optional abilities of the agent.
+    pub capabilities: Vec<String>,
+}
+
+/// The configuration an agent serves from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppliedRevision {
+    /// Its number; 0 only for a file without one.
+    pub revision: u64,
+    /// Its content hash.
+    pub hash: String,
+    /// Where it came from.
+    pub source: ConfigSource,
+    /// The control epoch under which it was received; `None` for a file.
+    pub control_epoch: Option<String>,
+}
+
+/// Answers one push.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigResult {
+    /// The nonce of the push that is answered.
+    pub nonce: u64,
+    /// What became of it.
+    pub outcome: ConfigOutcome,
+    /// The revision the agent serves from now, 0 when none.
+    pub revision: u64,
+    /// Content hash of that revision, empty when none.
+    pub hash: String,
+}
+
+/// The fate of a pushed revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ConfigOutcome {
+    /// Swapped in.
+    Applied {
+        /// What is wrong without having prevented it.
+        problems: Vec<String>,
+    },
+    /// Refused; the agent keeps what it had.
+    Rejected {
+        /// Why.
+        errors: Vec<Problem>,
+    },
+}
+
+/// The agent leaves on purpose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bye {
+    /// For people.
+    pub reason: String,
+}
+
+/// Opens the session on the server's side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Welcome {
+    /// Orders this instance's sessions: later ones are greater.
+    pub session_epoch: u64,
+    /// Names the database's history; it changes when the database is restored from a copy.
+    pub control_epoch: String,
+    /// How often to report.
+    pub report_interval: Duration,
+    /// When to send the first timed report, counted from this message.
+    pub report_phase: Duration,
+    /// Without a report for this long the agent is shown as stale.
+    pub stale_after: Duration,
+    /// The gateway's newest revision, 0 when there is none.
+    pub target_revision: u64,
+    /// The protocol version spoken on this session.
+    pub protocol: u32,
+    /// The gateway exists. If not, the agent stays and is pushed to as soon as it does.
+    pub gateway_exists: bool,
+    /// Sizes the server accepts.
+    pub limits: Limits,
+    /// Optional abilities of the server.
+    pub capabilities: Vec<String>,
+}
+
+/// Sizes the server accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest encoded message, in bytes, both ways.
+    pub message_bytes: u32,
+    /// Most cells in one report.
+    pub report_cells: u32,
+}
+
+/// A revision to apply.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConfigPush {
+    /// Ties the answer to this push; counts up within a session.
+    pub nonce: u64,
+    /// The revision, never 0.
+    pub revision: u64,
+    /// The gateway document as JSON.
+    pub document: Bytes,
+    /// Its content hash: SHA-256 over canonical JSON, lower-case hex.
+    pub hash: String,
+}
+
+/// A report has arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReportAck {
+    /// The report's number.
+    pub seq: u64,
+    /// Send a dense report next.
+    pub want_dense: bool,
+    /// Report interval from now on; `None` for no change.
+    pub next_interval: Option<Duration>,
+    /// Why the report was not taken; `None` when it was.
+    pub refused: Option<String>,
+}
+
+/// The server ends the session on purpose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Goodbye {
+    /// Why.
+    pub reason: GoodbyeReason,
+    /// For people.
+    pub detail: String,
+    /// Do not dial again before.
+    pub reconnect_after: Duration,
+    /// Add a random share of this to it.
+    pub jitter: Duration,
+}
+
+/// Why a server ends a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GoodbyeReason {
+    /// It stops or restarts.
+    Shutdown,
+    /// No protocol version in common.
+    Protocol,
+    /// The same instance opened a newer session.
+    Replaced,
+    /// It has no room.
+    Overloaded,
+    /// Nothing was heard from the agent for three report intervals.
+    Silent,
+    /// The database was restored from a copy: a new session learns the new control epoch.
+    Restored,
+    /// A reason this build does not know. The session is over all the same, so this one is not refused.
+    Other,
+}
+
+impl GoodbyeReason {
+    /// Snake-case name for logs and metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shutdown => "shutdown",
+            Self::Protocol => "protocol",
+            Self::Replaced => "replaced",
+            Self::Overloaded => "overloaded",
+            Self::Silent => "silent",
+            Self::Restored => "restored",
+            Self::Other => "other",
+        }
+    }
+}
