@@ -1,1 +1,31 @@
-//! lanekeeper-store
+//! Everything Lanekeeper keeps outside its agents, and the only home of SQL and Redis.
+//!
+//! [`ConfigStore`] is the source of truth for configuration, audit and tokens: PostgreSQL, or a SQLite file for a
+//! single server. [`LiveView`] is what the fleet looks like now: Redis, or this process's memory. Both answer the same
+//! way on either engine, within a bounded time, and take the wall time as an argument.
+
+mod agents;
+mod audit;
+mod config_store;
+mod engine;
+mod error;
+mod gateways;
+mod live;
+mod migrations;
+mod random;
+mod revisions;
+mod tokens;
+
+pub use agents::{AGENT_FACTS_MAX, AgentFacts};
+pub use audit::{AuditEntry, AuditOutcome, AuditVerdict};
+pub use config_store::{Change, ConfigStore, EMBEDDED_FILE, PAGE_MAX, TEXT_MAX};
+pub use error::Error;
+pub use gateways::GatewayRow;
+pub use live::{
+    HINTS_MAX, Hint, LiveView, MemoryLive, Put, RECORD_TTL, RedisLive, RedisLiveOptions,
+};
+pub use revisions::Revision;
+pub use tokens::{ExposeSecret, NewToken, Principal, Role, SecretString, TOKENS_MAX, TokenRow};
+
+/// What every call answers with.
+pub type Result<T, E = Error> = std::result::Result<T, E>;

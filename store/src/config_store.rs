@@ -1,0 +1,316 @@
+//! The configuration database: gateways and their revisions, the audit trail, tokens and the agents' last facts.
+//!
+//! PostgreSQL for several replicas, a SQLite file in the data directory for a single server; the same SQL text runs
+//! on both. Locks are always taken in one order (a gateway's counter row or the token row, then the end of the audit
+//! chain), so that writers queue and never deadlock.
+
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+use std::str::FromStr;
+use std::time::Duration;
+
+use sqlx::ConnectOptions;
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+
+use crate::audit::{self, NewEntry};
+use crate::engine::{Engine, NAME, classify, execute, fetch};
+use crate::error::Error;
+use crate::migrations::migrator;
+use crate::random;
+
+/// The embedded database's file inside the data directory.
+pub const EMBEDDED_FILE: &str = "lanekeeper.db";
+/// The most rows that one page of any list holds; a larger `limit` is cut to it.
+pub const PAGE_MAX: u32 = 500;
+/// The longest actor, message or reason that is stored, in bytes.
+pub const TEXT_MAX: usize = 4096;
+
+/// Connections of one process to PostgreSQL.
+const POSTGRES_CONNECTIONS_MAX: u32 = 10;
+/// Reading connections of one process to the embedded database.
+const SQLITE_READERS_MAX: u32 = 4;
+/// The longest wait for a connection, which includes opening one.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest SQLite waits for a lock that another process holds; below the statement time-out.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
+/// The longest the migrations may take, waiting for another replica's included.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
+/// Between two looks at the migration lock of an embedded database.
+const MIGRATION_LOCK_POLL: Duration = Duration::from_millis(20);
+/// PostgreSQL's own bounds, in milliseconds. The second frees the locks of a replica that froze in a transaction.
+const POSTGRES_SETTINGS: [(&str, &str); 3] = [
+    ("statement_timeout", "5000"),
+    ("idle_in_transaction_session_timeout", "10000"),
+    ("lock_timeout", "5000"),
+];
+
+/// Who changes what, when and why: recorded with every write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The token's name or another word for who did it.
+    pub actor: String,
+    /// The reason given; may be empty.
+    pub message: String,
+    /// Wall time in unix milliseconds.
+    pub now_ms: u64,
+}
+
+impl Change {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_text("actor", &self.actor)?;
+        check_text("message", &self.message)
+    }
+}
+
+/// PostgreSQL's text cannot hold U+0000 and SQLite's can: refused for both.
+pub(crate) fn check_text(field: &'static str, text: &str) -> Result<(), Error> {
+    if text.contains('\0') {
+        Err(Error::Invalid {
+            field,
+            reason: "must not contain the character U+0000",
+        })
+    } else if text.len() > TEXT_MAX {
+        Err(Error::Invalid {
+            field,
+            reason: "must not be longer than 4096 bytes",
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// The configuration database. Cheap to clone; all clones share their connections.
+#[derive(Clone)]
+pub struct ConfigStore {
+    pub(crate) engine: Engine,
+}
+
+impl std::fmt::Debug for ConfigStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let engine = match self.engine {
+            Engine::Postgres(_) => "postgres",
+            Engine::Sqlite { .. } => "sqlite",
+        };
+        f.debug_struct("ConfigStore")
+            .field("engine", &engine)
+            .finish()
+    }
+}
+
+impl ConfigStore {
+    /// Opens the database file `lanekeeper.db` in a directory, creating both when missing, and brings its tables up
+    /// to date. Other processes of the same host may have it open at the same time.
+    ///
+    /// # Errors
+    /// [`Error::DataDir`] when the directory cannot be used, [`Error::Migration`] or [`Error::Unavailable`] when the
+    /// file cannot.
+    pub async fn open_embedded(dir: &Path) -> Result<Self, Error> {
+        let unusable = |source| Error::DataDir {
+            path: dir.to_owned(),
+            source,
+        };
+        // Documents name internal hosts, so a directory that is made here is the owner's alone.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(dir)
+            .map_err(unusable)?;
+        let options = SqliteConnectOptions::new()
+            .filename(dir.join(EMBEDDED_FILE))
+            .create_if_missing(true)
+            .foreign_keys(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            // NORMAL may lose the last commits when the power fails; an acknowledged write is never lost.
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_TIMEOUT)
+            .disable_statement_logging();
+
+        // SQLite has no lock that spans several migrations, and switching to WAL is refused while others are
+        // connected: first comers take turns. The lock goes with the file handle.
+        let turn = migration_turn(dir).await?;
+        let mut connection = options.connect().await.map_err(classify)?;
+        tokio::time::timeout(
+            MIGRATION_TIMEOUT,
+            migrator().run_direct(None, &mut connection, false),
+        )
+        .await
+        .map_err(|elapsed| Error::Unavailable {
+            store: NAME,
+            source: elapsed.into(),
+        })?
+        .map_err(|error| Error::Migration(error.into()))?;
+        sqlx::Connection::close(connection)
+            .await
+            .map_err(classify)?;
+        drop(turn);
+
+        let pool = |connections| {
+            SqlitePoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(ACQUIRE_TIMEOUT)
+                .idle_timeout(None)
+                .max_lifetime(None)
+                .test_before_acquire(false)
+                .connect_lazy_with(options.clone())
+        };
+        let engine = Engine::Sqlite {
+            readers: pool(SQLITE_READERS_MAX),
+            writer: pool(1),
+        };
+        Self::start(engine).await
+    }
+
+    /// Connects to PostgreSQL by a `postgres://` URL and brings its tables up to date.
+    ///
+    /// # Errors
+    /// [`Error::Address`] for another kind of URL, [`Error::Unavailable`] when the server cannot be reached,
+    /// [`Error::Migration`] when its tables cannot be brought up to date.
+    pub async fn connect(url: &str) -> Result<Self, Error> {
+        if !["postgres://", "postgresql://"]
+            .iter()
+            .any(|scheme| url.starts_with(scheme))
+        {
+            return Err(Error::Address {
+                store: NAME,
+                reason: "it must begin with postgres://".to_owned(),
+            });
+        }
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|_| Error::Address {
+                store: NAME,
+                reason: "not a URL".to_owned(),
+            })?
+            .application_name("lanekeeper")
+            .disable_statement_logging();
+
+        // Without the pool's short statement time-out: a migration may take long, or wait for another replica's.
+        let migrated = async {
+            let mut connection = options.connect().await.map_err(classify)?;
+            migrator()
+                .run_direct(None, &mut connection, false)
+                .await
+                .map_err(|error| Error::Migration(error.into()))?;
+            sqlx::Connection::close(connection).await.map_err(classify)
+        };
+        tokio::time::timeout(MIGRATION_TIMEOUT, migrated)
+            .await
+            .map_err(|elapsed| Error::Unavailable {
+                store: NAME,
+                source: elapsed.into(),
+            })??;
+
+        let pool = PgPoolOptions::new()
+            .max_connections(POSTGRES_CONNECTIONS_MAX)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
+            .connect_lazy_with(options.options(POSTGRES_SETTINGS));
+        Self::start(Engine::Postgres(pool)).await
+    }
+
+    /// Writes the rows that every database has exactly one of.
+    async fn start(engine: Engine) -> Result<Self, Error> {
+        let mut session = engine.begin().await?;
+        let written = async {
+            execute!(
+                &mut session,
+                sqlx::query(
+                    "INSERT INTO control_state (id, epoch, token_changes) VALUES (1, $1, 0)
+                     ON CONFLICT (id) DO NOTHING",
+                )
+                .bind(random::identifier())
+            )?;
+            audit::start(&mut session).await
+        }
+        .await;
+        session.finish(written).await?;
+        Ok(Self { engine })
+    }
+
+    /// Answers when the database does.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub async fn ping(&self) -> Result<(), Error> {
+        let mut session = self.engine.session().await?;
+        let (_one,): (i64,) = fetch!(&mut session, connection => {
+            sqlx::query_as("SELECT id FROM control_state WHERE id = 1").fetch_one(connection)
+        })?;
+        Ok(())
+    }
+
+    /// Names this history of revisions. Within one epoch an agent's revision never goes down.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub async fn control_epoch(&self) -> Result<String, Error> {
+        let mut session = self.engine.session().await?;
+        let (epoch,) = fetch!(&mut session, connection => {
+            sqlx::query_as("SELECT epoch FROM control_state WHERE id = 1").fetch_one(connection)
+        })?;
+        Ok(epoch)
+    }
+
+    /// Begins a new control epoch; to be called after the database was restored from a backup, when revisions that
+    /// agents have applied may be gone.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Invalid`].
+    pub async fn renew_control_epoch(&self, change: &Change) -> Result<String, Error> {
+        change.check()?;
+        let mut session = self.engine.begin().await?;
+        let written = async {
+            let epoch = random::identifier();
+            execute!(
+                &mut session,
+                sqlx::query("UPDATE control_state SET epoch = $1 WHERE id = 1").bind(&epoch)
+            )?;
+            let entry = NewEntry::done("control_epoch.renew", "control_epoch".to_owned(), change)
+                .after(serde_json::json!({ "epoch": epoch }));
+            audit::append(&mut session, entry).await?;
+            Ok(epoch)
+        }
+        .await;
+        session.finish(written).await
+    }
+
+    /// Closes all connections; for an orderly end.
+    pub async fn close(&self) {
+        match &self.engine {
+            Engine::Postgres(pool) => pool.close().await,
+            Engine::Sqlite { readers, writer } => {
+                readers.close().await;
+                writer.close().await;
+            }
+        }
+    }
+}
+
+/// Waits for the right to migrate the embedded database.
+async fn migration_turn(dir: &Path) -> Result<File, Error> {
+    let unusable = |source| Error::DataDir {
+        path: dir.to_owned(),
+        source,
+    };
+    let path = dir.join(format!("{EMBEDDED_FILE}.lock"));
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(path)
+        .map_err(unusable)?;
+    let waited = tokio::time::timeout(MIGRATION_TIMEOUT, async {
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => tokio::time::sleep(MIGRATION_LOCK_POLL).await,
+                Err(TryLockError::Error(error)) => return Err(unusable(error)),
+            }
+        }
+    });
+    waited.await.map_err(|elapsed| Error::Unavailable {
+        store: NAME,
+        source: elapsed.into(),
+    })??;
+    Ok(file)
+}

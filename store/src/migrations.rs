@@ -1,0 +1,65 @@
+//! The tables, brought up to date at start. One set of files for both engines, compiled into the program.
+
+use std::borrow::Cow;
+
+use sqlx::SqlSafeStr;
+use sqlx::migrate::{Migration, MigrationType, Migrator};
+
+macro_rules! migration {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!("../../migrations/", $name, ".sql")),
+        )
+    };
+}
+/// In order. A file is never edited once released: its checksum is stored in every database.
+const FILES: &[(&str, &str)] = &[
+    migration!("0001_create_control_state"),
+    migration!("0002_create_gateways"),
+    migration!("0003_create_audit"),
+    migration!("0004_create_tokens"),
+    migration!("0005_create_agents"),
+];
+
+pub(crate) fn migrator() -> Migrator {
+    let migrations = FILES
+        .iter()
+        .zip(1..)
+        .map(|((name, sql), version)| {
+            Migration::new(
+                version,
+                Cow::Borrowed(*name),
+                MigrationType::Simple,
+                sql.into_sql_str(),
+                false,
+            )
+        })
+        .collect();
+    let mut migrator = Migrator::with_migrations(migrations);
+    // While replicas are being replaced, an old one may start on a database that a new one has already brought
+    // further; migrations only ever add what the release before can ignore.
+    migrator.set_ignore_missing(true);
+    migrator
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+
+    #[test]
+    fn every_file_of_the_folder_is_listed_in_order() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../migrations");
+        let mut found: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter_map(|name| name.strip_suffix(".sql").map(str::to_owned))
+            .collect();
+        found.sort();
+        let listed: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
+        assert_eq!(found, listed);
+        for (number, name) in (1..).zip(listed) {
+            assert_eq!(name[..4].parse::<i64>(), Ok(number), "{name}");
+        }
+    }
+}
