@@ -1,0 +1,415 @@
+//! One breaker cell behind its lock, with everything a change of it sets off.
+//!
+//! A cell itself neither logs nor counts. The slot does both after the lock is free: one log line,
+//! the metrics, and a signal that lets the report go out early.
+
+use crate::clock;
+use crate::metrics::{AttemptOutcome, CellMetrics};
+use lanekeeper_breaker::{
+    Admission, Cause, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State,
+    StreamDeath, Ticket, Transition, View,
+};
+use lanekeeper_model::report::CauseReport;
+use lanekeeper_model::{CellReport, LaneName, PoolName, ProviderName};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// Weight of a new sample in the moving average of the time to first content.
+const LATENCY_SAMPLE_WEIGHT: f64 = 0.2;
+/// A moving average nobody has fed for this long is worth nothing; the member is tried again.
+const LATENCY_STALE_AFTER: Duration = Duration::from_secs(10);
+
+/// What an attempt proved, before the policy of the cell that hears it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The lane answered whole.
+    Success,
+    /// The lane failed in passing.
+    Transient {
+        cause: Cause,
+        retry_after: Option<Duration>,
+    },
+    /// The lane's credential or account is refused.
+    HardDown { cause: Cause },
+    /// The caller's request was at fault, with the status it was told so.
+    ClientFault { status: u16 },
+    /// Nothing.
+    Neutral,
+}
+
+/// Circumstances that turn a failure into no evidence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Circumstances {
+    /// The answer broke after its first content.
+    pub(crate) after_content: bool,
+    /// Another lane has failed this request with the same 5xx before.
+    pub(crate) repeated: bool,
+}
+
+impl Proof {
+    /// The outcome under `policy`.
+    fn outcome(self, policy: &Policy, circumstances: Circumstances) -> Outcome {
+        match self {
+            Self::Success => Outcome::Success,
+            Self::Neutral => Outcome::Neutral,
+            Self::HardDown { cause } => match policy.status_is_failure(cause.status) {
+                Some(false) => Outcome::Neutral,
+                Some(true) | None => Outcome::HardDown { cause },
+            },
+            Self::Transient { cause, retry_after } => {
+                let excused = (circumstances.after_content
+                    && policy.stream_death == StreamDeath::Neutral)
+                    || (circumstances.repeated && policy.poison_guard)
+                    || policy.status_is_failure(cause.status) == Some(false);
+                if excused {
+                    Outcome::Neutral
+                } else {
+                    Outcome::Transient { cause, retry_after }
+                }
+            }
+            Self::ClientFault { status } => {
+                let listed = policy
+                    .failure_status_codes
+                    .as_ref()
+                    .is_some_and(|codes| codes.contains(&status));
+                if listed {
+                    Outcome::Transient {
+                        cause: Cause::with_status(
+                            lanekeeper_breaker::CauseKind::Status,
+                            status,
+                        ),
+                        retry_after: None,
+                    }
+                } else {
+                    Outcome::Neutral
+                }
+            }
+        }
+    }
+}
+
+/// A cell with its policy, under one lock.
+struct Guarded {
+    cell: Cell,
+    policy: Arc<Policy>,
+}
+
+/// One cell of the agent. It lives as long as consecutive revisions name its pool and lane.
+pub(crate) struct CellSlot {
+    label: Label,
+    guarded: Mutex<Guarded>,
+    /// `None` for a provider's own cell, which has no series.
+    metrics: Option<CellMetrics>,
+    latency: Latency,
+    changed: Arc<Notify>,
+}
+
+/// What the cell is called in logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Label {
+    /// The cell of one (pool, lane) pair.
+    Member { pool: PoolName, lane: LaneName },
+    /// A provider's own cell.
+    Provider(ProviderName),
+}
+
+impl CellSlot {
+    /// A closed cell without history.
+    pub(crate) fn new(
+        label: Label,
+        policy: Arc<Policy>,
+        metrics: Option<CellMetrics>,
+        changed: Arc<Notify>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            label,
+            guarded: Mutex::new(Guarded {
+                cell: Cell::new(Arc::clone(&policy), now),
+                policy,
+            }),
+            metrics,
+            latency: Latency::default(),
+            changed,
+        }
+    }
+
+    /// Everything the cell shows; changes nothing.
+    pub(crate) fn view(&self, now: Instant) -> View {
+        self.guarded.lock().cell.view(now)
+    }
+
+    /// Whether selection may choose the member, and which share of its weight counts.
+    pub(crate) fn selectable(&self, now: Instant) -> (Selectable, f64) {
+        let guarded = self.guarded.lock();
+        (
+            guarded.cell.selectable(now),
+            guarded.cell.weight_factor(now),
+        )
+    }
+
+    /// Asks for an attempt.
+    pub(crate) fn admit(&self, now: Instant, lease: Duration) -> Admission {
+        let admission = self.guarded.lock().cell.admit(now, lease);
+        if let Admission::Probe(_, Some(transition)) = &admission {
+            self.tell(transition);
+        }
+        admission
+    }
+
+    /// The attempt delivers its first content now.
+    pub(crate) fn commit(&self, ticket: &mut Ticket, now: Instant) {
+        let transition = self.guarded.lock().cell.commit(ticket, now);
+        self.latency
+            .record(now, now.saturating_duration_since(ticket.started()));
+        self.tell_if(transition);
+    }
+
+    /// The attempt is over and proved something. Returns true when the policy wants every cell of
+    /// the lane to hear of it.
+    pub(crate) fn settle(
+        &self,
+        ticket: Ticket,
+        proof: Proof,
+        circumstances: Circumstances,
+        now: Instant,
+    ) -> bool {
+        let (transition, outcome, whole_lane) = {
+            let mut guarded = self.guarded.lock();
+            let outcome = proof.outcome(&guarded.policy, circumstances);
+            let whole_lane = matches!(outcome, Outcome::HardDown { .. })
+                && guarded.policy.hard_down_scope == HardDownScope::Lane;
+            let transition = guarded.cell.settle(ticket, outcome, now, clock::jitter());
+            (transition, outcome, whole_lane)
+        };
+        if let Some(metrics) = &self.metrics {
+            let (attempt, disposition) = match outcome {
+                Outcome::Success => (AttemptOutcome::Success, None),
+                Outcome::Transient { .. } => (AttemptOutcome::Transient, Some("transient")),
+                Outcome::HardDown { .. } => (AttemptOutcome::HardDown, Some("hard_down")),
+                Outcome::Neutral => (
+                    AttemptOutcome::Neutral,
+                    match proof {
+                        Proof::ClientFault { .. } => Some("client_fault"),
+                        _ => None,
+                    },
+                ),
+            };
+            metrics.attempt(attempt);
+            if let Some(disposition) = disposition {
+                metrics.failure(disposition);
+            }
+        }
+        self.tell_if(transition);
+        whole_lane
+    }
+
+    /// The attempt ended without proving anything.
+    pub(crate) fn abandon(&self, ticket: Ticket, now: Instant) {
+        let transition = self.guarded.lock().cell.abandon(ticket, now);
+        if let Some(metrics) = &self.metrics {
+            metrics.attempt(AttemptOutcome::Neutral);
+        }
+        self.tell_if(transition);
+    }
+
+    /// A sibling cell of the lane saw a hard-down that concerns the lane as a whole.
+    pub(crate) fn share_hard_down(&self, cause: Cause, now: Instant) {
+        let transitions = {
+            let mut guarded = self.guarded.lock();
+            match guarded.cell.admit(now, Duration::ZERO) {
+                Admission::Pass(ticket) => [
+                    None,
+                    guarded.cell.settle(
+                        ticket,
+                        Outcome::HardDown { cause },
+                        now,
+                        clock::jitter(),
+                    ),
+                ],
+                Admission::Probe(ticket, began) => [
+                    began,
+                    guarded.cell.settle(
+                        ticket,
+                        Outcome::HardDown { cause },
+                        now,
+                        clock::jitter(),
+                    ),
+                ],
+                Admission::Refuse(_) => [None, None],
+            }
+        };
+        for transition in transitions {
+            self.tell_if(transition);
+        }
+    }
+
+    /// Takes the policy of a new revision; state, cooldown and running probe stay.
+    pub(crate) fn apply_policy(&self, policy: Arc<Policy>, now: Instant) {
+        let transition = {
+            let mut guarded = self.guarded.lock();
+            if *guarded.policy == *policy {
+                return;
+            }
+            guarded.policy = Arc::clone(&policy);
+            guarded.cell.apply_policy(policy, now)
+        };
+        self.tell_if(transition);
+    }
+
+    /// Takes an operator's order, or the end of one.
+    pub(crate) fn apply_override(&self, order: Option<Override>, now: Instant) {
+        let transition = self.guarded.lock().cell.apply_override(order, now);
+        self.tell_if(transition);
+    }
+
+    /// Takes the fleet's hint.
+    pub(crate) fn apply_advisory(&self, until: Option<Instant>, now: Instant) {
+        self.guarded.lock().cell.apply_advisory(until, now);
+    }
+
+    /// The lane's credential is a new one.
+    pub(crate) fn credential_changed(&self, now: Instant) {
+        let transition = self.guarded.lock().cell.credential_changed(now);
+        self.tell_if(transition);
+    }
+
+    /// Counts a request that found the cell refusing.
+    pub(crate) fn count_reject(&self) {
+        if let Some(metrics) = &self.metrics {
+            metrics.reject();
+        }
+    }
+
+    /// The moving average of the time to first content; `None` when it is unknown or stale.
+    pub(crate) fn latency(&self, now: Instant) -> Option<Duration> {
+        self.latency.read(now)
+    }
+
+    /// Marks the member as being measured, so that not every request of the moment goes there.
+    pub(crate) fn explore(&self, now: Instant) {
+        self.latency.touch(now);
+    }
+
+    /// The series of this cell, if it has any.
+    pub(crate) fn metrics(&self) -> Option<&CellMetrics> {
+        self.metrics.as_ref()
+    }
+
+    /// The cell as the agent's report carries it.
+    pub(crate) fn report(&self, provider: &ProviderName, now: Instant) -> Option<CellReport> {
+        let Label::Member { pool, lane } = &self.label else {
+            return None;
+        };
+        let view = self.view(now);
+        Some(CellReport {
+            pool: pool.clone(),
+            lane: lane.clone(),
+            provider: provider.clone(),
+            endpoint: None,
+            state: view.state.into(),
+            state_age_ms: millis(view.state_age),
+            cooldown_remaining_ms: millis(view.cooldown_remaining),
+            parked_remaining_ms: millis(view.parked_remaining),
+            streak: view.streak,
+            trips: view.trips,
+            reopens: view.reopens,
+            window_ok: view.window_ok,
+            window_failed: view.window_failed,
+            cause: view.cause.map(|cause| CauseReport {
+                kind: cause.kind.as_str().to_owned(),
+                status: cause.status,
+                count: view.cause_count,
+            }),
+            override_action: override_action(&view),
+            advisory: view.advisory_remaining.is_some(),
+        })
+    }
+
+    fn tell_if(&self, transition: Option<Transition>) {
+        if let Some(transition) = &transition {
+            self.tell(transition);
+        }
+    }
+
+    fn tell(&self, transition: &Transition) {
+        let (from, to) = (transition.from.as_str(), transition.to.as_str());
+        let reason = transition.reason.as_str();
+        let (failures, samples) = (transition.failures, transition.samples);
+        match &self.label {
+            Label::Member { pool, lane } => tracing::info!(
+                "breaker pool={pool} lane={lane} {from}->{to} reason={reason} failures={failures}/{samples}"
+            ),
+            Label::Provider(provider) => tracing::info!(
+                "breaker provider={provider} {from}->{to} reason={reason} failures={failures}/{samples}"
+            ),
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.transition(from, to, reason);
+        }
+        self.changed.notify_waiters();
+        self.changed.notify_one();
+    }
+}
+
+/// The gauge's number for a state.
+pub(crate) fn state_number(state: State) -> f64 {
+    match state {
+        State::Closed => 0.0,
+        State::HalfOpen => 0.5,
+        State::Open => 1.0,
+    }
+}
+
+/// The override in force as the report and `/stats` spell it.
+pub(crate) fn override_action(view: &View) -> Option<String> {
+    view.override_
+        .as_ref()
+        .map(|order| order.action.as_str().to_owned())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A moving average of one duration, and when it was fed last.
+///
+/// It only ranks members, so a lost update between two racing writers does no harm.
+#[derive(Default)]
+struct Latency {
+    average_micros: AtomicU64,
+    origin: std::sync::OnceLock<Instant>,
+    fed_micros: AtomicU64,
+}
+
+impl Latency {
+    fn record(&self, now: Instant, sample: Duration) {
+        let sample = sample.as_micros().min(u128::from(u64::MAX)) as u64;
+        let before = self.average_micros.load(Ordering::Relaxed);
+        let after = if before == 0 {
+            sample
+        } else {
+            let blended = before as f64 * (1.0 - LATENCY_SAMPLE_WEIGHT)
+                + sample as f64 * LATENCY_SAMPLE_WEIGHT;
+            blended as u64
+        };
+        self.average_micros.store(after.max(1), Ordering::Relaxed);
+        self.touch(now);
+    }
+
+    fn touch(&self, now: Instant) {
+        let origin = *self.origin.get_or_init(|| now);
+        let age = now.saturating_duration_since(origin).as_micros() as u64;
+        self.fed_micros.store(age, Ordering::Relaxed);
+    }
+
+    fn read(&self, now: Instant) -> Option<Duration> {
+        let origin = *self.origin.get()?;
+        let fed = origin + Duration::from_micros(self.fed_micros.load(Ordering::Relaxed));
+        (now.saturating_duration_since(fed) < LATENCY_STALE_AFTER)
+            .then(|| Duration::from_micros(self.average_micros.load(Ordering::Relaxed)))
+    }
+}

@@ -1,0 +1,132 @@
+//! Everything one attempt holds, in one value that gives it all back exactly once.
+//!
+//! A grant owns the permit, the spend of the lane's budget and the tickets of one or two cells.
+//! Settling consumes it; dropping it on any other path (a caller that left, a panic, an error)
+//! abandons the tickets, refunds the spend and frees the permit.
+
+use crate::cells::{CellSlot, Circumstances, Proof};
+use crate::clock;
+use crate::lane::{Permit, Tally};
+use crate::snapshot::Lane;
+use lanekeeper_breaker::Ticket;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The right to make one attempt on a lane.
+pub(crate) struct Grant {
+    lane: Arc<Lane>,
+    cell: Arc<CellSlot>,
+    ticket: Option<Ticket>,
+    provider_ticket: Option<Ticket>,
+    /// Held for its drop: it frees the lane's place when the attempt is over.
+    _permit: Permit,
+    /// Nothing of the lane's answer has reached the caller, so the spend is given back.
+    refundable: bool,
+}
+
+impl Grant {
+    /// A grant without tickets yet. The budget was already charged.
+    pub(crate) fn new(
+        lane: Arc<Lane>,
+        cell: Arc<CellSlot>,
+        permit: Permit,
+    ) -> Self {
+        Self {
+            lane,
+            cell,
+            ticket: None,
+            provider_ticket: None,
+            _permit: permit,
+            refundable: true,
+        }
+    }
+
+    /// Takes the ticket of the pool's cell.
+    pub(crate) fn hold(&mut self, ticket: Ticket) {
+        self.ticket = Some(ticket);
+    }
+
+    /// Takes the ticket of the provider's own cell.
+    pub(crate) fn hold_provider(&mut self, ticket: Ticket) {
+        self.provider_ticket = Some(ticket);
+    }
+
+    /// The lane the attempt goes to.
+    pub(crate) fn lane(&self) -> &Arc<Lane> {
+        &self.lane
+    }
+
+    /// The pool's cell of that lane.
+    pub(crate) fn cell(&self) -> &Arc<CellSlot> {
+        &self.cell
+    }
+
+    /// The first content is on its way to the caller.
+    pub(crate) fn commit(&mut self, now: Instant) {
+        self.refundable = false;
+        if let Some(ticket) = &mut self.ticket {
+            self.cell.commit(ticket, now);
+        }
+        if let (Some(ticket), Some(cell)) = (&mut self.provider_ticket, &self.lane.provider.cell) {
+            cell.commit(ticket, now);
+        }
+    }
+
+    /// An answer of the lane goes to the caller although it is no success.
+    pub(crate) fn deliver(&mut self) {
+        self.refundable = false;
+    }
+
+    /// Books what the attempt proved.
+    pub(crate) fn settle(mut self, proof: Proof, circumstances: Circumstances, now: Instant) {
+        self.lane.state.count_proof(proof);
+        let mut whole_lane = false;
+        if let Some(ticket) = self.ticket.take() {
+            whole_lane = self.cell.settle(ticket, proof, circumstances, now);
+        }
+        if let (Some(ticket), Some(cell)) =
+            (self.provider_ticket.take(), &self.lane.provider.cell)
+        {
+            cell.settle(ticket, proof, circumstances, now);
+        }
+        if let (true, Proof::HardDown { cause }) = (whole_lane, proof) {
+            for sibling in &self.lane.cells {
+                if !Arc::ptr_eq(sibling, &self.cell) {
+                    sibling.share_hard_down(cause, now);
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        if self.refundable {
+            self.lane.state.refund();
+        }
+        if self.ticket.is_none() && self.provider_ticket.is_none() {
+            return;
+        }
+        let now = clock::now();
+        if let Some(ticket) = self.ticket.take() {
+            self.cell.abandon(ticket, now);
+        }
+        if let (Some(ticket), Some(cell)) =
+            (self.provider_ticket.take(), &self.lane.provider.cell)
+        {
+            cell.abandon(ticket, now);
+        }
+    }
+}
+
+impl crate::lane::LaneState {
+    /// Counts a finished attempt by what it proved; nothing proved, nothing counted.
+    fn count_proof(&self, proof: Proof) {
+        match proof {
+            Proof::Success => self.count(Tally::Ok),
+            Proof::Transient { .. } | Proof::HardDown { .. } => self.count(Tally::Failed),
+            Proof::ClientFault { .. } => self.count(Tally::ClientFault),
+            Proof::Neutral => {}
+        }
+    }
+}

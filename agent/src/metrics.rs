@@ -1,0 +1,589 @@
+//! The agent's Prometheus series.
+//!
+//! Handles are resolved when a revision is compiled; a request only touches atomics behind them.
+//! Label values are configured names and fixed words, never anything a caller sent. Series vanish
+//! with the names they belong to.
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Prefix of every series.
+const PREFIX: &str = "lanekeeper";
+/// Upper edges of the two caller-visible time histograms, in seconds.
+const REQUEST_SECONDS: [f64; 14] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
+];
+/// Upper edges of the overhead histogram, in seconds: the agent's own share is microseconds.
+const OVERHEAD_SECONDS: [f64; 11] = [
+    0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25, 1.0,
+];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PoolLabels {
+    pool: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PoolOutcomeLabels {
+    pool: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PoolReasonLabels {
+    pool: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LaneLabels {
+    lane: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CellLabels {
+    pool: String,
+    lane: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CellOutcomeLabels {
+    pool: String,
+    lane: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CellDispositionLabels {
+    pool: String,
+    lane: String,
+    disposition: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TransitionLabels {
+    pool: String,
+    lane: String,
+    from: &'static str,
+    to: &'static str,
+    reason: &'static str,
+}
+
+/// Builds the histograms of one family.
+#[derive(Clone, Copy)]
+struct Edges(&'static [f64]);
+
+impl MetricConstructor<Histogram> for Edges {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(self.0.iter().copied())
+    }
+}
+
+type Histograms = Family<PoolLabels, Histogram, Edges>;
+
+/// How one request of a caller ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RequestOutcome {
+    /// A lane's answer was delivered whole.
+    Ok,
+    /// The answer was the caller's own fault, relayed or made here.
+    ClientFault,
+    /// An answer began and died, or the agent answered with an error of a lane.
+    Failed,
+    /// No member could take it.
+    Exhausted,
+    /// The caller left first.
+    Cancelled,
+}
+
+impl RequestOutcome {
+    const ALL: [Self; 5] = [
+        Self::Ok,
+        Self::ClientFault,
+        Self::Failed,
+        Self::Exhausted,
+        Self::Cancelled,
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::ClientFault => "client_fault",
+            Self::Failed => "failed",
+            Self::Exhausted => "exhausted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How one attempt ended, as the cell books it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttemptOutcome {
+    Success,
+    Transient,
+    HardDown,
+    Neutral,
+}
+
+impl AttemptOutcome {
+    const ALL: [Self; 4] = [Self::Success, Self::Transient, Self::HardDown, Self::Neutral];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Transient => "transient",
+            Self::HardDown => "hard_down",
+            Self::Neutral => "neutral",
+        }
+    }
+}
+
+/// All families, and the registry that prints them.
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<PoolOutcomeLabels, Counter>,
+    attempts: Family<CellOutcomeLabels, Counter>,
+    failures: Family<CellDispositionLabels, Counter>,
+    failovers: Family<PoolReasonLabels, Counter>,
+    state: Family<CellLabels, Gauge<f64, AtomicU64>>,
+    transitions: Family<TransitionLabels, Counter>,
+    trips: Family<CellLabels, Counter>,
+    rejects: Family<CellLabels, Counter>,
+    inflight: Family<LaneLabels, Gauge>,
+    permits: Family<LaneLabels, Gauge>,
+    queued: Family<PoolLabels, Gauge>,
+    request_seconds: Histograms,
+    first_content_seconds: Histograms,
+    overhead_seconds: Histograms,
+    disconnects: Family<PoolLabels, Counter>,
+    config_revision: Gauge<u64, AtomicU64>,
+    config_rejects: Counter,
+    reports: Counter,
+    /// Requests that reached no pool: unknown names, bad keys, full listener.
+    pub(crate) unrouted: PoolMetrics,
+}
+
+impl Metrics {
+    /// Registers every family.
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix(PREFIX);
+        let requests = Family::<PoolOutcomeLabels, Counter>::default();
+        let failovers = Family::<PoolReasonLabels, Counter>::default();
+        let request_seconds = Histograms::new_with_constructor(Edges(&REQUEST_SECONDS));
+        let first_content_seconds = Histograms::new_with_constructor(Edges(&REQUEST_SECONDS));
+        let overhead_seconds = Histograms::new_with_constructor(Edges(&OVERHEAD_SECONDS));
+        let disconnects = Family::<PoolLabels, Counter>::default();
+        let queued = Family::<PoolLabels, Gauge>::default();
+        let metrics = Self {
+            unrouted: PoolMetrics::detached(),
+            attempts: Family::default(),
+            failures: Family::default(),
+            state: Family::default(),
+            transitions: Family::default(),
+            trips: Family::default(),
+            rejects: Family::default(),
+            inflight: Family::default(),
+            permits: Family::default(),
+            config_revision: Gauge::default(),
+            config_rejects: Counter::default(),
+            reports: Counter::default(),
+            registry: Registry::default(),
+            requests,
+            failovers,
+            queued,
+            request_seconds,
+            first_content_seconds,
+            overhead_seconds,
+            disconnects,
+        };
+        registry.register("requests", "Requests of callers", metrics.requests.clone());
+        registry.register("attempts", "Attempts on lanes", metrics.attempts.clone());
+        registry.register(
+            "failures",
+            "Attempts that did not succeed, by what they proved",
+            metrics.failures.clone(),
+        );
+        registry.register(
+            "failovers",
+            "Requests that went on to another member",
+            metrics.failovers.clone(),
+        );
+        registry.register(
+            "breaker_state",
+            "0 closed, 0.5 half-open, 1 open",
+            metrics.state.clone(),
+        );
+        registry.register(
+            "breaker_transitions",
+            "State changes of cells",
+            metrics.transitions.clone(),
+        );
+        registry.register(
+            "breaker_trips",
+            "Changes of cells from closed to open",
+            metrics.trips.clone(),
+        );
+        registry.register(
+            "breaker_rejects",
+            "Requests that found a member refused by its cell",
+            metrics.rejects.clone(),
+        );
+        registry.register(
+            "lane_inflight",
+            "Attempts that hold a permit",
+            metrics.inflight.clone(),
+        );
+        registry.register(
+            "lane_permits_available",
+            "Permits left on lanes with a limit",
+            metrics.permits.clone(),
+        );
+        registry.register(
+            "pool_queued",
+            "Requests that wait for a permit",
+            metrics.queued.clone(),
+        );
+        registry.register(
+            "request_seconds",
+            "From the request's head to the end of its answer",
+            metrics.request_seconds.clone(),
+        );
+        registry.register(
+            "time_to_first_content_seconds",
+            "From the request's head to its first content",
+            metrics.first_content_seconds.clone(),
+        );
+        registry.register(
+            "overhead_seconds",
+            "From the request's head to the first attempt's dispatch, body upload excluded",
+            metrics.overhead_seconds.clone(),
+        );
+        registry.register(
+            "client_disconnects",
+            "Callers that left before their answer ended",
+            metrics.disconnects.clone(),
+        );
+        registry.register(
+            "config_revision",
+            "The revision that is served",
+            metrics.config_revision.clone(),
+        );
+        registry.register(
+            "config_rejects",
+            "Revisions that were refused",
+            metrics.config_rejects.clone(),
+        );
+        registry.register(
+            "reports",
+            "Reports sent to the control plane",
+            metrics.reports.clone(),
+        );
+        Self {
+            registry,
+            ..metrics
+        }
+    }
+
+    /// The handles of one pool's series, created now if they are new.
+    pub(crate) fn pool(&self, pool: &str) -> PoolMetrics {
+        let labels = PoolLabels {
+            pool: pool.to_owned(),
+        };
+        PoolMetrics {
+            requests: RequestOutcome::ALL.map(|outcome| {
+                self.requests.get_or_create_owned(&PoolOutcomeLabels {
+                    pool: pool.to_owned(),
+                    outcome: outcome.as_str(),
+                })
+            }),
+            request_seconds: self.request_seconds.get_or_create_owned(&labels),
+            first_content_seconds: self.first_content_seconds.get_or_create_owned(&labels),
+            overhead_seconds: self.overhead_seconds.get_or_create_owned(&labels),
+            disconnects: self.disconnects.get_or_create_owned(&labels),
+            failovers: Arc::new(LazySeries::new(self.failovers.clone())),
+            pool: pool.to_owned(),
+        }
+    }
+
+    /// The handles of one cell's series, created now if they are new.
+    pub(crate) fn cell(&self, pool: &str, lane: &str) -> CellMetrics {
+        let labels = CellLabels {
+            pool: pool.to_owned(),
+            lane: lane.to_owned(),
+        };
+        CellMetrics {
+            attempts: AttemptOutcome::ALL.map(|outcome| {
+                self.attempts.get_or_create_owned(&CellOutcomeLabels {
+                    pool: pool.to_owned(),
+                    lane: lane.to_owned(),
+                    outcome: outcome.as_str(),
+                })
+            }),
+            state: self.state.get_or_create_owned(&labels),
+            trips: self.trips.get_or_create_owned(&labels),
+            rejects: self.rejects.get_or_create_owned(&labels),
+            failures: LazySeries::new(self.failures.clone()),
+            transitions: LazySeries::new(self.transitions.clone()),
+            labels,
+        }
+    }
+
+    /// Drops the series of a pool that left the configuration.
+    pub(crate) fn remove_pool(&self, pool: &str, handles: &PoolMetrics) {
+        let labels = PoolLabels {
+            pool: pool.to_owned(),
+        };
+        for outcome in RequestOutcome::ALL {
+            self.requests.remove(&PoolOutcomeLabels {
+                pool: pool.to_owned(),
+                outcome: outcome.as_str(),
+            });
+        }
+        self.request_seconds.remove(&labels);
+        self.first_content_seconds.remove(&labels);
+        self.overhead_seconds.remove(&labels);
+        self.disconnects.remove(&labels);
+        self.queued.remove(&labels);
+        handles.failovers.retire();
+    }
+
+    /// Drops the series of a cell that left the configuration.
+    pub(crate) fn remove_cell(&self, handles: &CellMetrics) {
+        for outcome in AttemptOutcome::ALL {
+            self.attempts.remove(&CellOutcomeLabels {
+                pool: handles.labels.pool.clone(),
+                lane: handles.labels.lane.clone(),
+                outcome: outcome.as_str(),
+            });
+        }
+        self.state.remove(&handles.labels);
+        self.trips.remove(&handles.labels);
+        self.rejects.remove(&handles.labels);
+        handles.failures.retire();
+        handles.transitions.retire();
+    }
+
+    /// Drops the series of a lane that left the configuration.
+    pub(crate) fn remove_lane(&self, lane: &str) {
+        let labels = LaneLabels {
+            lane: lane.to_owned(),
+        };
+        self.inflight.remove(&labels);
+        self.permits.remove(&labels);
+    }
+
+    /// Sets the gauges of one lane; called when the series are read.
+    pub(crate) fn set_lane(&self, lane: &str, inflight: u32, permits_available: Option<u32>) {
+        let labels = LaneLabels {
+            lane: lane.to_owned(),
+        };
+        self.inflight
+            .get_or_create_owned(&labels)
+            .set(i64::from(inflight));
+        match permits_available {
+            Some(available) => {
+                self.permits
+                    .get_or_create_owned(&labels)
+                    .set(i64::from(available));
+            }
+            None => {
+                self.permits.remove(&labels);
+            }
+        }
+    }
+
+    /// Sets the queue gauge of one pool; called when the series are read.
+    pub(crate) fn set_queued(&self, pool: &str, queued: u32) {
+        self.queued
+            .get_or_create_owned(&PoolLabels {
+                pool: pool.to_owned(),
+            })
+            .set(i64::from(queued));
+    }
+
+    /// Sets the served revision.
+    pub(crate) fn set_revision(&self, revision: u64) {
+        self.config_revision.set(revision);
+    }
+
+    /// Counts a refused revision.
+    pub(crate) fn config_rejected(&self) {
+        self.config_rejects.inc();
+    }
+
+    /// Counts a report to the control plane.
+    pub(crate) fn report_sent(&self) {
+        self.reports.inc();
+    }
+
+    /// Appends the whole exposition in the OpenMetrics text format.
+    pub(crate) fn encode(&self, out: &mut String) {
+        if let Err(error) = text::encode(out, &self.registry) {
+            tracing::error!(%error, "metrics cannot be written");
+        }
+    }
+}
+
+/// Series of a family that are created on first use and remembered for removal.
+///
+/// Only paths that are slow anyway (a failure, a transition) use it.
+struct LazySeries<L> {
+    family: Family<L, Counter>,
+    created: Mutex<Vec<L>>,
+    retired: AtomicBool,
+}
+
+impl<L: Clone + Hash + Eq> LazySeries<L> {
+    fn new(family: Family<L, Counter>) -> Self {
+        Self {
+            family,
+            created: Mutex::new(Vec::new()),
+            retired: AtomicBool::new(false),
+        }
+    }
+
+    fn inc(&self, labels: L) {
+        let mut created = self.created.lock();
+        // A request that outlives its lane must not bring the series back.
+        if self.retired.load(Ordering::Acquire) {
+            return;
+        }
+        self.family.get_or_create(&labels).inc();
+        if !created.contains(&labels) {
+            created.push(labels);
+        }
+    }
+
+    fn retire(&self) {
+        let mut created = self.created.lock();
+        self.retired.store(true, Ordering::Release);
+        for labels in created.drain(..) {
+            self.family.remove(&labels);
+        }
+    }
+}
+
+/// Handles of one pool's series.
+#[derive(Clone)]
+pub(crate) struct PoolMetrics {
+    requests: [Counter; RequestOutcome::ALL.len()],
+    request_seconds: Histogram,
+    first_content_seconds: Histogram,
+    overhead_seconds: Histogram,
+    disconnects: Counter,
+    failovers: Arc<LazySeries<PoolReasonLabels>>,
+    pool: String,
+}
+
+impl PoolMetrics {
+    /// Handles that belong to no series.
+    fn detached() -> Self {
+        Self {
+            requests: RequestOutcome::ALL.map(|_| Counter::default()),
+            request_seconds: Edges(&REQUEST_SECONDS).new_metric(),
+            first_content_seconds: Edges(&REQUEST_SECONDS).new_metric(),
+            overhead_seconds: Edges(&OVERHEAD_SECONDS).new_metric(),
+            disconnects: Counter::default(),
+            failovers: Arc::new(LazySeries::new(Family::default())),
+            pool: String::new(),
+        }
+    }
+
+    /// Counts a finished request and its whole time.
+    pub(crate) fn request(&self, outcome: RequestOutcome, seconds: f64) {
+        if let Some(counter) = self.requests.get(outcome as usize) {
+            counter.inc();
+        }
+        self.request_seconds.observe(seconds);
+        if outcome == RequestOutcome::Cancelled {
+            self.disconnects.inc();
+        }
+    }
+
+    /// Requests counted so far under `outcome`.
+    pub(crate) fn requests(&self, outcome: RequestOutcome) -> u64 {
+        self.requests
+            .get(outcome as usize)
+            .map(Counter::get)
+            .unwrap_or_default()
+    }
+
+    /// Records the time from the request's head to its first content.
+    pub(crate) fn first_content(&self, seconds: f64) {
+        self.first_content_seconds.observe(seconds);
+    }
+
+    /// Records what the agent itself took before the first dispatch.
+    pub(crate) fn overhead(&self, seconds: f64) {
+        self.overhead_seconds.observe(seconds);
+    }
+
+    /// Counts a hop to another member and why.
+    pub(crate) fn failover(&self, reason: &'static str) {
+        self.failovers.inc(PoolReasonLabels {
+            pool: self.pool.clone(),
+            reason,
+        });
+    }
+}
+
+/// Handles of one cell's series.
+pub(crate) struct CellMetrics {
+    labels: CellLabels,
+    attempts: [Counter; AttemptOutcome::ALL.len()],
+    state: Gauge<f64, AtomicU64>,
+    trips: Counter,
+    rejects: Counter,
+    failures: LazySeries<CellDispositionLabels>,
+    transitions: LazySeries<TransitionLabels>,
+}
+
+impl CellMetrics {
+    /// Counts a finished attempt.
+    pub(crate) fn attempt(&self, outcome: AttemptOutcome) {
+        if let Some(counter) = self.attempts.get(outcome as usize) {
+            counter.inc();
+        }
+    }
+
+    /// Counts an attempt that did not succeed.
+    pub(crate) fn failure(&self, disposition: &'static str) {
+        self.failures.inc(CellDispositionLabels {
+            pool: self.labels.pool.clone(),
+            lane: self.labels.lane.clone(),
+            disposition,
+        });
+    }
+
+    /// Counts a request that found the cell refusing.
+    pub(crate) fn reject(&self) {
+        self.rejects.inc();
+    }
+
+    /// Counts a change of state.
+    pub(crate) fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
+        if from == "closed" && to == "open" {
+            self.trips.inc();
+        }
+        self.transitions.inc(TransitionLabels {
+            pool: self.labels.pool.clone(),
+            lane: self.labels.lane.clone(),
+            from,
+            to,
+            reason,
+        });
+    }
+
+    /// Sets the state gauge; called when the series are read.
+    pub(crate) fn set_state(&self, value: f64) {
+        self.state.set(value);
+    }
+}

@@ -1,0 +1,366 @@
+//! Choosing one member and taking what the attempt needs.
+
+use super::{Member, Pool, affinity};
+use crate::grant::Grant;
+use lanekeeper_breaker::{Admission, Refusal, Selectable};
+use lanekeeper_model::gateway::{Protocol, Strategy, UpstreamCredentials};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Retry-After floor when nothing but permits is missing.
+pub(crate) const SATURATION_RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// What a request asks of a member.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand<'a> {
+    /// The caller's protocol: without translation only lanes that speak it can serve.
+    pub(crate) protocol: Protocol,
+    /// Lanes tried in this request, by their number in the snapshot.
+    pub(crate) tried: &'a [u32],
+    /// A lane with this many tokens of context said the request is too long for it.
+    pub(crate) larger_than: Option<u64>,
+    /// The session, when the pool keeps sessions on one member.
+    pub(crate) session: Option<&'a [u8]>,
+    /// The request waited in the queue and its turn has come.
+    pub(crate) in_turn: bool,
+}
+
+/// Why no member could be chosen.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Exhaustion {
+    /// The soonest moment one of the members this request may use can be asked again.
+    pub(crate) soonest: Option<Duration>,
+    /// A member's cell would admit, but its lane has no permit left.
+    pub(crate) saturated: bool,
+}
+
+impl Exhaustion {
+    fn wait(&mut self, retry_in: Duration) {
+        self.soonest = Some(self.soonest.map_or(retry_in, |soonest| soonest.min(retry_in)));
+    }
+
+    fn saturate(&mut self) {
+        self.saturated = true;
+    }
+
+    /// What the caller is told to wait, before rounding: genuine expiries, and the floor for
+    /// saturation where a permit is what is missing.
+    pub(crate) fn retry_in(&self) -> Option<Duration> {
+        match (self.soonest, self.saturated) {
+            (Some(soonest), true) => Some(soonest.min(SATURATION_RETRY_AFTER)),
+            (Some(soonest), false) => Some(soonest),
+            (None, true) => Some(SATURATION_RETRY_AFTER),
+            (None, false) => None,
+        }
+    }
+}
+
+/// A member that may be chosen, by position, with the weight it has now.
+type Candidate = (usize, f64);
+
+impl Pool {
+    /// Chooses a member and takes its permit, budget and tickets.
+    ///
+    /// # Errors
+    ///
+    /// Why no member could be chosen, for the answer to the caller or the queue.
+    pub(crate) fn select(&self, demand: &Demand<'_>, now: Instant) -> Result<Chosen, Exhaustion> {
+        let mut exhaustion = Exhaustion::default();
+        let mut ready: Vec<Candidate> = Vec::with_capacity(self.members.len());
+        let mut parked: Vec<Candidate> = Vec::new();
+        for (position, member) in self.members.iter().enumerate() {
+            if !self.may_serve(member, demand) {
+                continue;
+            }
+            let tried = demand.tried.contains(&member.lane.number);
+            let (selectable, factor) = member.selectable(now);
+            let list = match selectable {
+                Selectable::Yes | Selectable::Probe if !tried => &mut ready,
+                Selectable::SoftParked if !tried => &mut parked,
+                Selectable::Yes | Selectable::Probe => continue,
+                Selectable::SoftParked => {
+                    exhaustion.wait(member.cell.view(now).parked_remaining);
+                    continue;
+                }
+                Selectable::No { retry_in, .. } => {
+                    if let Some(retry_in) = retry_in {
+                        exhaustion.wait(retry_in);
+                    }
+                    if !tried {
+                        member.cell.count_reject();
+                    }
+                    continue;
+                }
+            };
+            if demand.in_turn || member.lane.state.has_permit() {
+                list.push((position, member.weight * factor));
+            } else {
+                exhaustion.saturate();
+            }
+        }
+        for candidates in [&mut ready, &mut parked] {
+            while let Some(position) = self.pick(candidates, demand, now) {
+                candidates.retain(|(candidate, _)| *candidate != position);
+                let Some(member) = self.members.get(position) else {
+                    continue;
+                };
+                match member.claim(demand.in_turn, now) {
+                    Ok(grant) => return Ok(Chosen { position, grant }),
+                    Err(Denied::Saturated) => exhaustion.saturate(),
+                    Err(Denied::Spent) => {}
+                    Err(Denied::Refused(refusal)) => {
+                        member.cell.count_reject();
+                        exhaustion.wait(refusal.retry_in.unwrap_or_default());
+                    }
+                }
+            }
+        }
+        Err(exhaustion)
+    }
+
+    /// Chooses among members their cells refuse: the one whose wait ends soonest.
+    pub(crate) fn select_least_bad(&self, demand: &Demand<'_>, now: Instant) -> Option<Chosen> {
+        let mut candidates: Vec<(usize, Duration)> = self
+            .members
+            .iter()
+            .enumerate()
+            .filter(|(_, member)| self.may_be_forced(member, demand))
+            .map(|(position, member)| {
+                let view = member.cell.view(now);
+                (
+                    position,
+                    view.cooldown_remaining.max(view.parked_remaining),
+                )
+            })
+            .collect();
+        candidates.sort_by_key(|(_, wait)| *wait);
+        candidates
+            .into_iter()
+            .find_map(|(position, _)| self.force(position, now))
+    }
+
+    /// Chooses by strategy as if every cell were closed. A half-open member whose probe runs is
+    /// left alone while another can be had.
+    pub(crate) fn select_fail_open(&self, demand: &Demand<'_>, now: Instant) -> Option<Chosen> {
+        let (mut free, mut probing): (Vec<Candidate>, Vec<Candidate>) = (Vec::new(), Vec::new());
+        for (position, member) in self.members.iter().enumerate() {
+            if !self.may_be_forced(member, demand) {
+                continue;
+            }
+            let half_open =
+                member.cell.view(now).state == lanekeeper_breaker::State::HalfOpen;
+            if half_open { &mut probing } else { &mut free }.push((position, member.weight));
+        }
+        for candidates in [&mut free, &mut probing] {
+            while let Some(position) = self.pick(candidates, demand, now) {
+                candidates.retain(|(candidate, _)| *candidate != position);
+                if let Some(chosen) = self.force(position, now) {
+                    return Some(chosen);
+                }
+            }
+        }
+        None
+    }
+
+    /// The lanes whose freed permit would let this request go on.
+    pub(crate) fn queue_for(&self, demand: &Demand<'_>, now: Instant) -> Vec<&Member> {
+        self.members
+            .iter()
+            .filter(|member| {
+                self.may_be_forced(member, demand)
+                    && !matches!(member.selectable(now).0, Selectable::No { .. })
+            })
+            .collect()
+    }
+
+    /// Everything but the cell and the permit.
+    fn may_serve(&self, member: &Member, demand: &Demand<'_>) -> bool {
+        member.weight > 0.0
+            && !member.excluded
+            && member.lane.provider.protocol == demand.protocol
+            && member.large_enough(demand.larger_than)
+            && member.lane.state.has_budget()
+            && (self.upstream_credentials == UpstreamCredentials::Passthrough
+                || member.lane.provider.credential.is_usable())
+    }
+
+    fn may_be_forced(&self, member: &Member, demand: &Demand<'_>) -> bool {
+        self.may_serve(member, demand) && !demand.tried.contains(&member.lane.number)
+    }
+
+    fn force(&self, position: usize, now: Instant) -> Option<Chosen> {
+        let member = self.members.get(position)?;
+        let grant = member.claim_degraded(now)?;
+        Some(Chosen { position, grant })
+    }
+
+    fn pick(
+        &self,
+        candidates: &[Candidate],
+        demand: &Demand<'_>,
+        now: Instant,
+    ) -> Option<usize> {
+        if candidates.is_empty() {
+            return None;
+        }
+        if let Some(session) = demand.session {
+            return self.pinned(candidates, session);
+        }
+        match self.strategy {
+            Strategy::Weighted => self.rotation.lock().pick(candidates),
+            Strategy::LeastLoaded => self.lowest(candidates, |member, weight| {
+                f64::from(member.lane.state.inflight()) / weight
+            }),
+            Strategy::Fastest => {
+                let chosen = self.lowest(candidates, |member, _| {
+                    member.cell.latency(now).map_or(0.0, |time| time.as_secs_f64())
+                })?;
+                if let Some(member) = self.members.get(chosen)
+                    && member.cell.latency(now).is_none()
+                {
+                    member.cell.explore(now);
+                }
+                Some(chosen)
+            }
+        }
+    }
+
+    /// The member this session belongs to among those that can serve.
+    fn pinned(&self, candidates: &[Candidate], session: &[u8]) -> Option<usize> {
+        candidates
+            .iter()
+            .filter_map(|&(position, weight)| {
+                let member = self.members.get(position)?;
+                Some((
+                    position,
+                    affinity::score(session, member.lane.name(), weight),
+                ))
+            })
+            .max_by(|(_, a), (_, b)| a.total_cmp(b))
+            .map(|(position, _)| position)
+    }
+
+    /// The candidates with the lowest score share by weight.
+    fn lowest(
+        &self,
+        candidates: &[Candidate],
+        score: impl Fn(&Member, f64) -> f64,
+    ) -> Option<usize> {
+        let scored: Vec<(Candidate, f64)> = candidates
+            .iter()
+            .filter_map(|&(position, weight)| {
+                let member = self.members.get(position)?;
+                Some(((position, weight), score(member, weight)))
+            })
+            .collect();
+        let best = scored
+            .iter()
+            .map(|(_, score)| *score)
+            .min_by(f64::total_cmp)?;
+        let tied: Vec<Candidate> = scored
+            .into_iter()
+            .filter(|(_, score)| *score <= best)
+            .map(|(candidate, _)| candidate)
+            .collect();
+        self.rotation.lock().pick(&tied)
+    }
+}
+
+/// A member and what its attempt holds.
+pub(crate) struct Chosen {
+    pub(crate) position: usize,
+    pub(crate) grant: Grant,
+}
+
+/// Why a chosen member could not be had after all.
+enum Denied {
+    Saturated,
+    Spent,
+    Refused(Refusal),
+}
+
+impl Member {
+    /// The pool's cell and the provider's own, the stricter of the two.
+    fn selectable(&self, now: Instant) -> (Selectable, f64) {
+        let (own, factor) = self.cell.selectable(now);
+        let Some(provider) = &self.lane.provider.cell else {
+            return (own, factor);
+        };
+        let (theirs, their_factor) = provider.selectable(now);
+        (stricter(own, theirs), factor.min(their_factor))
+    }
+
+    fn large_enough(&self, larger_than: Option<u64>) -> bool {
+        match (larger_than, self.context_max) {
+            (Some(too_small), Some(context_max)) => context_max > too_small,
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    fn claim(&self, in_turn: bool, now: Instant) -> Result<Grant, Denied> {
+        let permit = self.permit(in_turn).ok_or(Denied::Saturated)?;
+        if !self.lane.state.try_spend() {
+            return Err(Denied::Spent);
+        }
+        // From here on the grant gives back whatever was taken, whichever step fails.
+        let mut grant = Grant::new(
+            Arc::clone(&self.lane),
+            Arc::clone(&self.cell),
+            permit,
+        );
+        if let Some(provider) = &self.lane.provider.cell {
+            match provider.admit(now, self.lease()) {
+                Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
+                    grant.hold_provider(ticket);
+                }
+                Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
+            }
+        }
+        match self.cell.admit(now, self.lease()) {
+            Admission::Pass(ticket) | Admission::Probe(ticket, _) => grant.hold(ticket),
+            Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
+        }
+        Ok(grant)
+    }
+
+    /// Like [`Member::claim`] for an attempt the cells do not want: it holds a permit and budget,
+    /// and its result says nothing to a cell that refuses.
+    fn claim_degraded(&self, now: Instant) -> Option<Grant> {
+        let permit = self.permit(false)?;
+        if !self.lane.state.try_spend() {
+            return None;
+        }
+        let mut grant = Grant::new(
+            Arc::clone(&self.lane),
+            Arc::clone(&self.cell),
+            permit,
+        );
+        match self.cell.admit_degraded(now, self.lease()) {
+            Admission::Pass(ticket) | Admission::Probe(ticket, _) => grant.hold(ticket),
+            Admission::Refuse(_) => {}
+        }
+        Some(grant)
+    }
+}
+
+fn stricter(a: Selectable, b: Selectable) -> Selectable {
+    match (a, b) {
+        (
+            Selectable::No {
+                retry_in: Some(first),
+                reason,
+            },
+            Selectable::No {
+                retry_in: Some(second),
+                ..
+            },
+        ) => Selectable::No {
+            retry_in: Some(first.max(second)),
+            reason,
+        },
+        (no @ Selectable::No { .. }, _) | (_, no @ Selectable::No { .. }) => no,
+        (Selectable::SoftParked, _) | (_, Selectable::SoftParked) => Selectable::SoftParked,
+        (Selectable::Probe, _) | (_, Selectable::Probe) => Selectable::Probe,
+        (Selectable::Yes, Selectable::Yes) => Selectable::Yes,
+    }
+}
