@@ -1,97 +1,352 @@
-//! The cell.
+//! The cell: one value per (pool, lane) that owns the state, the window and the deadlines.
+//!
+//! This file holds what the cell is made of and the moves between its states. The events are in
+//! `cell/admit.rs` (may an attempt go?), `cell/settle.rs` (what did it prove?), `cell/steer.rs`
+//! (what does the operator, the policy or the fleet say?) and `cell/show.rs` (what is to be seen?).
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::admission::{Admission, Kind, Refusal, Ticket};
-use crate::outcome::Outcome;
-use crate::overrides::Override;
-use crate::policy::Policy;
-use crate::transition::{State, Transition};
-use crate::view::{Selectable, View};
+use crate::cooldown::{cooldown, server_wish};
+use crate::outcome::{Cause, CauseKind};
+use crate::overrides::OverrideAction;
+use crate::policy::{Mode, Policy};
+use crate::transition::{Reason, State, Transition};
+use crate::window::Window;
+
+mod admit;
+mod settle;
+mod show;
+mod steer;
 
 /// The breaker of one lane in one pool.
+///
+/// A plain value: the caller brings the time (monotonic) and the chance, keeps the cell behind
+/// whatever lock it likes and acts on the transitions that come back. Nothing here waits, logs,
+/// calls back or, while the cell is closed, allocates. A `now` that runs backwards is harmless.
 #[derive(Debug)]
 pub struct Cell {
+    /// Grows with every state change; a ticket of another generation decides nothing. Starts at
+    /// 1, so that 0 marks attempts that are never judged.
+    generation: u64,
+    machine: Machine,
+    mode: Mode,
+    /// `trip.slow_call` in nanoseconds.
+    slow: Option<u64>,
+    success_clears_count: bool,
+    /// Failures since the last finished answer.
+    streak: u32,
+    /// Re-openings since the cell was last closed (k).
+    reopens: u32,
+    /// End of the park after a single failure; 0 when there is none.
+    soft_until: u64,
+    /// End of the park a server asked for; 0 when there is none.
+    hard_until: u64,
+    order: Option<Order>,
+    epoch: Instant,
+    window: Window,
     policy: Arc<Policy>,
+    trips: u64,
+    cause: Option<Cause>,
+    cause_count: u64,
+    /// Since when the machine is in its state.
+    since: u64,
+    /// Since when the state that callers meet holds.
+    shown_since: u64,
+    /// When the last hard-down arrived.
+    hard_down_at: Option<u64>,
+    /// Hard-downs of attempts admitted before this moment tell of a credential that is gone.
+    credential_since: u64,
+    /// When the ramp began.
+    ramp_from: Option<u64>,
+    /// End of the fleet's advisory.
+    advised_until: Option<u64>,
+    /// Number of the last probe slot handed out.
+    probe_serial: u64,
 }
 
-#[allow(unused_variables, clippy::needless_pass_by_value, missing_docs)]
+/// The state with the data only that state has. Times are nanoseconds since `Cell::epoch`.
+#[derive(Debug)]
+enum Machine {
+    Closed,
+    Open {
+        since: u64,
+        until: u64,
+        hard_down: bool,
+    },
+    HalfOpen {
+        /// Slots in use; never more than `half_open.max_probes`, and empty when that is 0.
+        probes: Vec<ProbeSlot>,
+        successes: u32,
+        /// The cooldown just served.
+        served: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ProbeSlot {
+    serial: u64,
+    lease_until: u64,
+}
+
+/// An override in the cell's own time.
+#[derive(Clone, Copy, Debug)]
+struct Order {
+    action: OverrideAction,
+    until: u64,
+}
+
+/// Nanoseconds of a span; one too long to count is cut to the largest number.
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}
+
 impl Cell {
+    /// A closed cell without history.
     pub fn new(policy: Arc<Policy>, now: Instant) -> Self {
-        Self { policy }
+        Self {
+            generation: 1,
+            machine: Machine::Closed,
+            mode: policy.mode,
+            slow: policy.trip.slow_call.map(nanos),
+            success_clears_count: policy.success_clears_count,
+            streak: 0,
+            reopens: 0,
+            soft_until: 0,
+            hard_until: 0,
+            order: None,
+            epoch: now,
+            window: Window::new(policy.trip.window_kind, nanos(policy.trip.window)),
+            policy,
+            trips: 0,
+            cause: None,
+            cause_count: 0,
+            since: 0,
+            shown_since: 0,
+            hard_down_at: None,
+            credential_since: 0,
+            ramp_from: None,
+            advised_until: None,
+            probe_serial: 0,
+        }
     }
+
+    /// The policy the cell obeys.
     pub fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
-    pub fn admit(&mut self, now: Instant, lease: Duration) -> Admission {
-        let _ = Admission::Probe;
-        let _: Option<Refusal> = None;
-        Admission::Pass(Ticket {
-            generation: 0,
-            started: now,
-            kind: Kind::Ordinary,
-            mark: None,
-        })
+
+    /// The cell's own time: nanoseconds since it was made.
+    #[inline]
+    fn time(&self, now: Instant) -> u64 {
+        let age = now.saturating_duration_since(self.epoch);
+        age.as_secs()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(u64::from(age.subsec_nanos()))
     }
-    pub fn admit_degraded(&mut self, now: Instant, lease: Duration) -> Admission {
-        self.admit(now, lease)
+
+    /// The override in force at `now`.
+    fn order_at(&self, now: u64) -> Option<Order> {
+        self.order.filter(|order| order.until > now)
     }
-    pub fn commit(&mut self, ticket: &mut Ticket, now: Instant) -> Option<Transition> {
-        None
+
+    /// Whether an operator has the cell record without tripping.
+    fn forced_closed(&self, now: u64) -> bool {
+        self.order_at(now)
+            .is_some_and(|order| order.action == OverrideAction::ForceClose)
     }
-    pub fn settle(
-        &mut self,
-        ticket: Ticket,
-        outcome: Outcome,
-        now: Instant,
-        jitter: f64,
-    ) -> Option<Transition> {
-        None
-    }
-    pub fn abandon(&mut self, ticket: Ticket, now: Instant) -> Option<Transition> {
-        None
-    }
-    pub fn apply_policy(&mut self, policy: Arc<Policy>, now: Instant) -> Option<Transition> {
-        None
-    }
-    pub fn apply_override(&mut self, order: Option<Override>, now: Instant) -> Option<Transition> {
-        None
-    }
-    pub fn apply_advisory(&mut self, until: Option<Instant>, now: Instant) {}
-    pub fn credential_changed(&mut self, now: Instant) -> Option<Transition> {
-        None
-    }
-    pub fn recover(&mut self, probe_started: Instant, now: Instant) -> Option<Transition> {
-        None
-    }
-    pub fn selectable(&self, now: Instant) -> Selectable {
-        Selectable::Yes
-    }
-    pub fn weight_factor(&self, now: Instant) -> f64 {
-        1.0
-    }
-    pub fn view(&self, now: Instant) -> View {
-        View {
-            mode: self.policy.mode,
-            state: State::Closed,
-            machine_state: State::Closed,
-            state_age: Duration::ZERO,
-            cooldown_remaining: Duration::ZERO,
-            parked_remaining: Duration::ZERO,
-            parked_hard: false,
-            streak: 0,
-            trips: 0,
-            reopens: 0,
-            window_ok: 0,
-            window_failed: 0,
-            cause: None,
-            cause_count: 0,
-            hard_down: false,
-            selectable: Selectable::Yes,
-            weight_factor: 1.0,
-            override_: None,
-            advisory_remaining: None,
+
+    fn machine_state(&self) -> State {
+        match self.machine {
+            Machine::Closed => State::Closed,
+            Machine::Open { .. } => State::Open,
+            Machine::HalfOpen { .. } => State::HalfOpen,
         }
     }
+
+    /// The state callers meet: closed means that attempts pass, open that they do not.
+    fn shown_state(&self, now: u64) -> State {
+        match self.order_at(now).map(|order| order.action) {
+            Some(OverrideAction::ForceOpen | OverrideAction::Drain) => State::Open,
+            Some(OverrideAction::ForceClose) => State::Closed,
+            Some(OverrideAction::Reset) | None => match self.mode {
+                Mode::Enforce => self.machine_state(),
+                Mode::Observe | Mode::Off => State::Closed,
+            },
+        }
+    }
+
+    /// Opens a closed cell, or a half-open one again.
+    fn open(
+        &mut self,
+        reason: Reason,
+        retry_after: Option<Duration>,
+        now: u64,
+        jitter: f64,
+    ) -> Option<Transition> {
+        if matches!(self.machine, Machine::Closed) {
+            self.reopens = 0;
+            self.trips = self.trips.saturating_add(1);
+        } else {
+            self.reopens = self.reopens.saturating_add(1);
+        }
+        let cooldown = cooldown(&self.policy, self.reopens, retry_after, jitter);
+        self.open_for(reason, nanos(cooldown), false, now)
+    }
+
+    /// Opens the cell with the sticky cooldown of a hard-down.
+    fn open_hard(&mut self, now: u64) -> Option<Transition> {
+        if matches!(self.machine, Machine::Closed) {
+            self.reopens = 0;
+            self.trips = self.trips.saturating_add(1);
+        } else {
+            self.reopens = self.reopens.saturating_add(1);
+        }
+        let cooldown = nanos(self.policy.hard_down_cooldown);
+        self.open_for(Reason::HardDown, cooldown, true, now)
+    }
+
+    fn open_for(
+        &mut self,
+        reason: Reason,
+        cooldown: u64,
+        hard_down: bool,
+        now: u64,
+    ) -> Option<Transition> {
+        // A park the server asked for lives on in the cooldown: nobody may ask sooner.
+        let until = now.saturating_add(cooldown).max(self.hard_until);
+        self.soft_until = 0;
+        self.hard_until = 0;
+        self.ramp_from = None;
+        let next = Machine::Open {
+            since: now,
+            until,
+            hard_down,
+        };
+        self.shift(next, reason, now)
+    }
+
+    /// Ends the cooldown: from here probes decide.
+    fn half_open(&mut self, served: u64, reason: Reason, now: u64) -> Option<Transition> {
+        let next = Machine::HalfOpen {
+            probes: Vec::new(),
+            successes: 0,
+            served,
+        };
+        self.shift(next, reason, now)
+    }
+
+    /// Closes the cell with a clean history; `proven` starts the ramp.
+    fn close(&mut self, reason: Reason, proven: bool, now: u64) -> Option<Transition> {
+        let transition = self.shift(Machine::Closed, reason, now);
+        self.window.clear();
+        self.streak = 0;
+        self.reopens = 0;
+        self.soft_until = 0;
+        self.hard_until = 0;
+        self.cause = None;
+        self.cause_count = 0;
+        self.ramp_from = (proven && !self.policy.ramp.is_zero()).then_some(now);
+        transition
+    }
+
+    /// Makes `next` the state. The transition is returned when callers can notice it: a machine
+    /// that runs under an override changes nothing for them.
+    fn shift(&mut self, next: Machine, reason: Reason, now: u64) -> Option<Transition> {
+        let from = self.machine_state();
+        self.machine = next;
+        self.generation = self.generation.wrapping_add(1).max(1);
+        self.since = now;
+        if self.order_at(now).is_some() {
+            return None;
+        }
+        if self.mode == Mode::Enforce {
+            self.shown_since = now;
+        }
+        Some(self.transition(from, self.machine_state(), reason, now))
+    }
+
+    fn transition(&self, from: State, to: State, reason: Reason, now: u64) -> Transition {
+        let totals = self.window.totals_at(now);
+        let failures = if reason == Reason::Consecutive {
+            self.streak
+        } else {
+            u32::try_from(totals.failed).unwrap_or(u32::MAX)
+        };
+        let cooldown = match self.machine {
+            Machine::Open { until, .. } if to == State::Open => {
+                Some(Duration::from_nanos(until.saturating_sub(now)))
+            }
+            _ => None,
+        };
+        Transition {
+            from,
+            to,
+            reason,
+            failures,
+            samples: u32::try_from(totals.ok.saturating_add(totals.failed)).unwrap_or(u32::MAX),
+            cooldown,
+            cause: self.cause,
+            observed: self.mode == Mode::Observe,
+        }
+    }
+
+    /// Remembers why the lane failed.
+    fn note(&mut self, cause: Cause) {
+        if self.cause == Some(cause) {
+            self.cause_count = self.cause_count.saturating_add(1);
+        } else {
+            self.cause = Some(cause);
+            self.cause_count = 1;
+        }
+    }
+
+    /// Whether content that took from `started` to `now` is slow.
+    #[inline]
+    fn is_slow(&self, started: Instant, now: Instant) -> bool {
+        self.slow
+            .is_some_and(|slow| nanos(now.saturating_duration_since(started)) >= slow)
+    }
+
+    /// The rule that trips the closed cell now, if any.
+    fn tripped(&self, now: u64) -> Option<Reason> {
+        let trip = &self.policy.trip;
+        let rules = trip.mode.rules();
+        let totals = self.window.totals_at(now);
+        let samples = totals.ok.saturating_add(totals.failed);
+        // The quotient of the counts is compared with the threshold, not a product: 7 of 10 is
+        // exactly 0.7, while 0.7 times 10 is a little more than 7.
+        if rules.error_rate
+            && totals.failed > 0
+            && samples >= u64::from(trip.min_requests)
+            && totals.failed as f64 / samples as f64 >= trip.threshold
+        {
+            return Some(Reason::ErrorRate);
+        }
+        if rules.consecutive && self.streak > 0 && self.streak >= trip.consecutive_n {
+            return Some(Reason::Consecutive);
+        }
+        if rules.count && totals.failed > 0 && totals.failed >= u64::from(trip.failure_count) {
+            return Some(Reason::Count);
+        }
+        None
+    }
+
+    /// Parks the lane after a failure that did not trip.
+    fn park(&mut self, retry_after: Option<Duration>, now: u64) {
+        let soft = nanos(self.policy.park);
+        if soft > 0 {
+            self.soft_until = self.soft_until.max(now.saturating_add(soft));
+        }
+        let hard = nanos(server_wish(retry_after));
+        if hard > 0 {
+            self.hard_until = self.hard_until.max(now.saturating_add(hard));
+        }
+    }
+
+    /// The cause a slow answer leaves.
+    const SLOW: Cause = Cause::new(CauseKind::Slow);
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 
 mod admission;
 mod cell;
+mod cooldown;
 pub mod limits;
 mod outcome;
 mod overrides;

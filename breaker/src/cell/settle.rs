@@ -1,0 +1,310 @@
+//! What did the attempt prove?
+
+use std::time::{Duration, Instant};
+
+use super::{Cell, Machine, nanos};
+use crate::admission::{Kind, Ticket};
+use crate::cooldown::server_wish;
+use crate::outcome::{Cause, Outcome};
+use crate::transition::{Reason, Transition};
+
+impl Cell {
+    /// Tells that the attempt delivered its first content to the caller.
+    ///
+    /// From here a stream counts as good in the window, and a probe has done its duty: it closes
+    /// the cell, or gives its slot back when more successes are needed. Content that comes later
+    /// than `trip.slow_call` counts as a failure instead, and what follows from that is decided
+    /// when the attempt is settled. Committing twice changes nothing.
+    #[inline]
+    pub fn commit(&mut self, ticket: &mut Ticket, now: Instant) -> Option<Transition> {
+        if ticket.generation != self.generation || ticket.mark.is_some() {
+            return None;
+        }
+        match ticket.kind {
+            Kind::Ordinary => {
+                let failed = self.is_slow(ticket.started, now);
+                if failed {
+                    self.note(Self::SLOW);
+                }
+                ticket.mark = Some(self.window.record(failed, self.time(now)));
+                None
+            }
+            Kind::Probe(serial) => self.commit_probe(ticket, serial, now),
+            Kind::Proven => None,
+        }
+    }
+
+    #[cold]
+    fn commit_probe(
+        &mut self,
+        ticket: &mut Ticket,
+        serial: u64,
+        now: Instant,
+    ) -> Option<Transition> {
+        let time = self.time(now);
+        if self.is_slow(ticket.started, now) || !self.give_back(serial, time) {
+            return None;
+        }
+        ticket.kind = Kind::Proven;
+        let transition = self.probe_succeeded(time);
+        if matches!(self.machine, Machine::Closed) {
+            ticket.generation = self.generation;
+            ticket.kind = Kind::Ordinary;
+            ticket.mark = Some(self.window.record(false, time));
+        }
+        transition
+    }
+
+    /// Gives the ticket back with what the attempt proved.
+    ///
+    /// `jitter` in [0, 1) is drawn by the caller and spreads the end of a cooldown, should one
+    /// begin. A ticket of an older generation, or of a probe whose lease is over, changes nothing
+    /// but the end of a running cooldown, which its Retry-After may put off.
+    #[inline]
+    pub fn settle(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: Instant,
+        jitter: f64,
+    ) -> Option<Transition> {
+        if ticket.generation == self.generation
+            && ticket.kind == Kind::Ordinary
+            && outcome == Outcome::Success
+            && !self.success_clears_count
+        {
+            if ticket.mark.is_none() {
+                return self.settle_whole(ticket, now, jitter);
+            }
+            if self.slow.is_none() {
+                self.streak = 0;
+                self.soft_until = 0;
+                return None;
+            }
+        }
+        self.weigh(ticket, outcome, now, jitter)
+    }
+
+    /// Gives the ticket back without a word about the lane.
+    pub fn abandon(&mut self, ticket: Ticket, now: Instant) -> Option<Transition> {
+        self.weigh(ticket, Outcome::Neutral, now, 0.0)
+    }
+
+    /// A good answer that was not committed before its end.
+    fn settle_whole(&mut self, ticket: Ticket, now: Instant, jitter: f64) -> Option<Transition> {
+        let slow = self.is_slow(ticket.started, now);
+        if slow {
+            self.note(Self::SLOW);
+        }
+        self.window.record(slow, self.time(now));
+        self.streak = 0;
+        self.soft_until = 0;
+        if slow {
+            return self.trip_if_due(None, self.time(now), jitter);
+        }
+        None
+    }
+
+    fn weigh(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: Instant,
+        jitter: f64,
+    ) -> Option<Transition> {
+        let time = self.time(now);
+        let outcome = match outcome {
+            // The credential that failed is not the one in use any more.
+            Outcome::HardDown { .. } if self.time(ticket.started) < self.credential_since => {
+                Outcome::Neutral
+            }
+            Outcome::Success
+            | Outcome::Transient { .. }
+            | Outcome::HardDown { .. }
+            | Outcome::Neutral => outcome,
+        };
+        if matches!(outcome, Outcome::HardDown { .. }) {
+            self.hard_down_at = Some(time);
+        }
+        if ticket.generation != self.generation {
+            self.straggle(&outcome, time);
+            return None;
+        }
+        match ticket.kind {
+            Kind::Ordinary => self.settle_ordinary(ticket, outcome, now, jitter),
+            Kind::Probe(serial) => {
+                if !self.give_back(serial, time) {
+                    self.straggle(&outcome, time);
+                    return None;
+                }
+                match outcome {
+                    Outcome::Success if self.is_slow(ticket.started, now) => {
+                        self.probe_failed(Self::SLOW, None, time, jitter)
+                    }
+                    Outcome::Success => {
+                        let transition = self.probe_succeeded(time);
+                        if matches!(self.machine, Machine::Closed) {
+                            self.window.record(false, time);
+                        }
+                        transition
+                    }
+                    Outcome::Transient { cause, retry_after } => {
+                        self.probe_failed(cause, retry_after, time, jitter)
+                    }
+                    Outcome::HardDown { cause } => self.hard_down(cause, time),
+                    Outcome::Neutral => None,
+                }
+            }
+            Kind::Proven => match outcome {
+                Outcome::Success | Outcome::Neutral => None,
+                Outcome::Transient { cause, retry_after } => {
+                    self.probe_failed(cause, retry_after, time, jitter)
+                }
+                Outcome::HardDown { cause } => self.hard_down(cause, time),
+            },
+        }
+    }
+
+    /// Settles an attempt that the closed cell admitted in this generation.
+    fn settle_ordinary(
+        &mut self,
+        ticket: Ticket,
+        outcome: Outcome,
+        now: Instant,
+        jitter: f64,
+    ) -> Option<Transition> {
+        let time = self.time(now);
+        match outcome {
+            Outcome::Success => {
+                let slow = match ticket.mark {
+                    Some(mark) => mark.failed(),
+                    None => return self.settle_clearing(ticket, now, jitter),
+                };
+                self.streak = 0;
+                self.soft_until = 0;
+                if slow {
+                    return self.trip_if_due(None, time, jitter);
+                }
+                if self.success_clears_count && self.window.totals().failed > 0 {
+                    self.window.clear();
+                    self.window.record(false, time);
+                }
+                None
+            }
+            Outcome::Transient { cause, retry_after } => {
+                self.count_failure(&ticket, cause, time);
+                if let Some(transition) = self.trip_if_due(retry_after, time, jitter) {
+                    return Some(transition);
+                }
+                if matches!(self.machine, Machine::Closed) {
+                    self.park(retry_after, time);
+                }
+                None
+            }
+            Outcome::HardDown { cause } => {
+                self.count_failure(&ticket, cause, time);
+                if self.forced_closed(time) {
+                    return None;
+                }
+                self.open_hard(time)
+            }
+            Outcome::Neutral => {
+                if let Some(mark) = ticket.mark {
+                    self.window.withdraw(mark, time);
+                }
+                None
+            }
+        }
+    }
+
+    /// A good answer, not committed before its end, under a policy whose successes empty the
+    /// window.
+    fn settle_clearing(&mut self, ticket: Ticket, now: Instant, jitter: f64) -> Option<Transition> {
+        if self.success_clears_count
+            && self.window.totals().failed > 0
+            && !self.is_slow(ticket.started, now)
+        {
+            self.window.clear();
+        }
+        self.settle_whole(ticket, now, jitter)
+    }
+
+    /// Books a failure now, once: what the stream had counted as before is taken back.
+    fn count_failure(&mut self, ticket: &Ticket, cause: Cause, now: u64) {
+        if let Some(mark) = ticket.mark {
+            self.window.withdraw(mark, now);
+        }
+        self.window.record(true, now);
+        self.streak = self.streak.saturating_add(1);
+        self.note(cause);
+    }
+
+    fn trip_if_due(
+        &mut self,
+        retry_after: Option<Duration>,
+        now: u64,
+        jitter: f64,
+    ) -> Option<Transition> {
+        if self.forced_closed(now) {
+            return None;
+        }
+        let reason = self.tripped(now)?;
+        self.open(reason, retry_after, now, jitter)
+    }
+
+    fn probe_succeeded(&mut self, now: u64) -> Option<Transition> {
+        let needed = self.policy.half_open.successes_to_close;
+        if let Machine::HalfOpen { successes, .. } = &mut self.machine {
+            *successes = successes.saturating_add(1);
+            if *successes >= needed {
+                return self.close(Reason::ProbeSucceeded, true, now);
+            }
+        }
+        None
+    }
+
+    fn probe_failed(
+        &mut self,
+        cause: Cause,
+        retry_after: Option<Duration>,
+        now: u64,
+        jitter: f64,
+    ) -> Option<Transition> {
+        self.window.record(true, now);
+        self.streak = self.streak.saturating_add(1);
+        self.note(cause);
+        self.open(Reason::ProbeFailed, retry_after, now, jitter)
+    }
+
+    fn hard_down(&mut self, cause: Cause, now: u64) -> Option<Transition> {
+        self.window.record(true, now);
+        self.streak = self.streak.saturating_add(1);
+        self.note(cause);
+        self.open_hard(now)
+    }
+
+    /// Frees a probe's slot; `false` when the lease was over and the slot is not this probe's any
+    /// more.
+    fn give_back(&mut self, serial: u64, now: u64) -> bool {
+        let Machine::HalfOpen { probes, .. } = &mut self.machine else {
+            return false;
+        };
+        if serial == 0 {
+            return true;
+        }
+        probes.retain(|slot| slot.lease_until > now);
+        let before = probes.len();
+        probes.retain(|slot| slot.serial != serial);
+        probes.len() < before
+    }
+
+    /// A result that comes too late to decide anything. What the server asked for still holds
+    /// while the cell is open.
+    fn straggle(&mut self, outcome: &Outcome, now: u64) {
+        if let Outcome::Transient { retry_after, .. } = outcome
+            && let Machine::Open { until, .. } = &mut self.machine
+        {
+            *until = (*until).max(now.saturating_add(nanos(server_wish(*retry_after))));
+        }
+    }
+}

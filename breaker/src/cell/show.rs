@@ -1,0 +1,153 @@
+//! What is to be seen? Everything here takes `&self`: looking changes nothing.
+
+use std::time::{Duration, Instant};
+
+use super::{Cell, Machine};
+use crate::admission::RefusalReason;
+use crate::limits::RAMP_START;
+use crate::overrides::OverrideAction;
+use crate::policy::Mode;
+use crate::transition::State;
+use crate::view::{OverrideView, Selectable, View};
+
+/// Time from `now` to `until`; zero when that has passed.
+fn left(until: u64, now: u64) -> Duration {
+    Duration::from_nanos(until.saturating_sub(now))
+}
+
+impl Cell {
+    /// Whether selection may choose this member, and as what. Cheap: for every pick.
+    #[inline]
+    pub fn selectable(&self, now: Instant) -> Selectable {
+        if matches!(self.machine, Machine::Closed)
+            && self.soft_until == 0
+            && self.hard_until == 0
+            && self.order.is_none()
+            && self.advised_until.is_none()
+        {
+            return Selectable::Yes;
+        }
+        self.selectable_at(self.time(now))
+    }
+
+    fn selectable_at(&self, now: u64) -> Selectable {
+        if let Some(order) = self.order_at(now) {
+            return match order.action {
+                OverrideAction::ForceOpen | OverrideAction::Drain => Selectable::No {
+                    retry_in: Some(left(order.until, now)),
+                    reason: RefusalReason::Override,
+                },
+                OverrideAction::ForceClose | OverrideAction::Reset => Selectable::Yes,
+            };
+        }
+        if self.mode != Mode::Enforce {
+            return Selectable::Yes;
+        }
+        match &self.machine {
+            Machine::Closed => {
+                if self.hard_until > now {
+                    Selectable::No {
+                        retry_in: Some(left(self.hard_until, now)),
+                        reason: RefusalReason::Parked,
+                    }
+                } else if self.soft_until > now || self.advised_until.is_some_and(|at| at > now) {
+                    Selectable::SoftParked
+                } else {
+                    Selectable::Yes
+                }
+            }
+            Machine::Open { until, .. } if *until > now => Selectable::No {
+                retry_in: Some(left(*until, now)),
+                reason: RefusalReason::Open,
+            },
+            Machine::Open { .. } => Selectable::Probe,
+            Machine::HalfOpen { probes, .. } => {
+                let max_probes = self.policy.half_open.max_probes as usize;
+                let busy = probes.iter().filter(|slot| slot.lease_until > now).count();
+                if max_probes == 0 || busy < max_probes {
+                    Selectable::Probe
+                } else {
+                    Selectable::No {
+                        retry_in: None,
+                        reason: RefusalReason::ProbeBusy,
+                    }
+                }
+            }
+        }
+    }
+
+    /// Share of its weight the member should have: it grows from a tenth to the whole after the
+    /// cell closed, over the policy's ramp.
+    #[inline]
+    pub fn weight_factor(&self, now: Instant) -> f64 {
+        match self.ramp_from {
+            Some(from) => self.ramped(self.time(now).saturating_sub(from)),
+            None => 1.0,
+        }
+    }
+
+    fn ramped(&self, nanos_since: u64) -> f64 {
+        let ramp = self.policy.ramp.as_secs_f64();
+        let share = Duration::from_nanos(nanos_since).as_secs_f64() / ramp;
+        if share < 1.0 {
+            RAMP_START + (1.0 - RAMP_START) * share
+        } else {
+            1.0
+        }
+    }
+
+    /// Everything the cell shows at this moment. Reading it changes nothing, however often.
+    pub fn view(&self, now: Instant) -> View {
+        let time = self.time(now);
+        let totals = self.window.totals_at(time);
+        let state = self.shown_state(time);
+        let order = self.order_at(time);
+        let (until, hard_down) = match self.machine {
+            Machine::Open {
+                until, hard_down, ..
+            } => (until, hard_down),
+            Machine::Closed | Machine::HalfOpen { .. } => (0, false),
+        };
+        let cooldown_remaining = match (state, order) {
+            (State::Open, Some(order)) => left(order.until, time),
+            (State::Open, None) => left(until, time),
+            (State::Closed | State::HalfOpen, _) => Duration::ZERO,
+        };
+        let parked = left(self.soft_until.max(self.hard_until), time);
+        let matters = self.machine_state() != State::Closed
+            || self.streak > 0
+            || totals.failed > 0
+            || !parked.is_zero();
+        let shown_since = match self.order {
+            Some(ended) if order.is_none() => self.shown_since.max(ended.until),
+            Some(_) | None => self.shown_since,
+        };
+        View {
+            mode: self.mode,
+            state,
+            machine_state: self.machine_state(),
+            state_age: left(time, shown_since),
+            cooldown_remaining,
+            parked_remaining: parked,
+            parked_hard: self.hard_until > time,
+            streak: self.streak,
+            trips: self.trips,
+            reopens: self.reopens,
+            window_ok: totals.ok,
+            window_failed: totals.failed,
+            cause: self.cause.filter(|_| matters),
+            cause_count: if matters { self.cause_count } else { 0 },
+            hard_down,
+            selectable: self.selectable_at(time),
+            weight_factor: self.weight_factor(now),
+            override_: order.map(|order| OverrideView {
+                action: order.action,
+                remaining: left(order.until, time),
+            }),
+            advisory_remaining: self
+                .advised_until
+                .filter(|until| *until > time)
+                .map(|until| left(until, time)),
+        }
+    }
+}
