@@ -5,4 +5,6 @@ mod cells;
 mod clock;
 mod metrics;
 pub mod plane;
+pub mod protocol;
 pub mod stats;
+pub mod upstream;

@@ -1,0 +1,191 @@
+//! What the body of an unstreamed 200 proves: an answer, an empty one, an error in disguise, or
+//! nothing at all.
+//!
+//! Overloaded and proxied providers send error objects, login pages and `null` under status 200.
+//! Such a body must fail over while nothing was sent, and must never be relayed as a success.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::Dialect;
+use super::classify::{Rules, Verdict, embedded};
+use super::error_signal::ErrorSignal;
+use super::frames::filled;
+
+/// What a body proves.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// An answer with something in it.
+    Good,
+    /// A well-formed answer that says nothing and stopped of its own accord.
+    Empty,
+    /// An error object under status 200.
+    Error(Box<Verdict>),
+    /// Nothing the protocol knows: zero bytes, HTML, broken JSON, `null`, a missing list.
+    Malformed,
+}
+
+type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+/// Judges the whole body of a 200, without its content encoding.
+#[must_use]
+pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
+    let Ok(top) = serde_json::from_slice::<Fields<'_>>(body) else {
+        return Answer::Malformed;
+    };
+    let raw = |key: &str| top.get(key).copied();
+    let is = |key: &str, wanted: &str| raw(key).is_some_and(|value| value.get() == wanted);
+    if filled(raw("error")) || is("type", "\"error\"") || is("status", "\"failed\"") {
+        return error(rules, body);
+    }
+    let verdict = match dialect {
+        Dialect::OpenAiChat | Dialect::OpenAiCompletions => choices(raw("choices")),
+        Dialect::OpenAiEmbeddings => list(raw("data")),
+        // An account without any model still gets a well-formed list.
+        Dialect::OpenAiModels => parsed::<Vec<&RawValue>>(raw("data")).map(|_| Answer::Good),
+        Dialect::Anthropic => message(raw("content"), raw("stop_reason")),
+        Dialect::AnthropicCountTokens => number(raw("input_tokens")),
+        Dialect::Responses => list(raw("output")).map(|found| match found {
+            Answer::Malformed => Answer::Empty,
+            other => other,
+        }),
+        Dialect::GeminiGenerate | Dialect::GeminiStream => {
+            candidates(raw("candidates"), raw("promptFeedback"))
+        }
+        Dialect::GeminiCountTokens => number(raw("totalTokens")),
+        Dialect::GeminiEmbed => raw("embedding").or(raw("embeddings")).map(|_| Answer::Good),
+        Dialect::Cohere => cohere(raw("message"), raw("finish_reason")),
+    };
+    match verdict {
+        Some(Answer::Malformed) | None if raw("message").is_some() && raw("code").is_some() => {
+            error(rules, body)
+        }
+        Some(answer) => answer,
+        None => Answer::Malformed,
+    }
+}
+
+fn error(rules: Rules<'_>, body: &[u8]) -> Answer {
+    let value = serde_json::from_slice(body).unwrap_or(serde_json::Value::Null);
+    Answer::Error(Box::new(embedded(
+        rules,
+        &ErrorSignal::from_value(rules.protocol, &value),
+    )))
+}
+
+fn parsed<'a, T: Deserialize<'a>>(value: Option<&'a RawValue>) -> Option<T> {
+    serde_json::from_str(value?.get()).ok()
+}
+
+fn list(value: Option<&RawValue>) -> Option<Answer> {
+    let items = parsed::<Vec<&RawValue>>(value)?;
+    Some(if items.is_empty() {
+        Answer::Malformed
+    } else {
+        Answer::Good
+    })
+}
+
+fn number(value: Option<&RawValue>) -> Option<Answer> {
+    parsed::<f64>(value).map(|_| Answer::Good)
+}
+
+fn good_if(good: bool) -> Answer {
+    if good { Answer::Good } else { Answer::Empty }
+}
+
+fn choices(value: Option<&RawValue>) -> Option<Answer> {
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow)]
+        message: Option<Fields<'a>>,
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+        #[serde(borrow)]
+        finish_reason: Option<Cow<'a, str>>,
+    }
+    let choices = parsed::<Vec<Choice<'_>>>(value)?;
+    if choices.is_empty() {
+        return Some(Answer::Malformed);
+    }
+    Some(good_if(choices.iter().any(|choice| {
+        let message = choice.message.iter().flatten();
+        filled(choice.text)
+            || { message }.any(|(key, value)| key != "role" && filled(Some(value)))
+            || choice
+                .finish_reason
+                .as_deref()
+                .is_some_and(|reason| reason != "stop")
+    })))
+}
+
+fn message(content: Option<&RawValue>, stop_reason: Option<&RawValue>) -> Option<Answer> {
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+    }
+    let blocks = parsed::<Vec<Block<'_>>>(content)?;
+    let says = blocks
+        .iter()
+        .any(|block| block.kind != "text" || filled(block.text));
+    let reason = parsed::<Cow<'_, str>>(stop_reason);
+    let natural = matches!(reason.as_deref(), None | Some("end_turn" | "stop_sequence"));
+    Some(good_if(says || !natural))
+}
+
+fn candidates(candidates: Option<&RawValue>, feedback: Option<&RawValue>) -> Option<Answer> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Candidate<'a> {
+        #[serde(borrow)]
+        content: Option<Content<'a>>,
+        #[serde(borrow)]
+        finish_reason: Option<Cow<'a, str>>,
+    }
+    #[derive(Deserialize)]
+    struct Content<'a> {
+        #[serde(borrow)]
+        parts: Option<Vec<Fields<'a>>>,
+    }
+    let blocked = parsed::<Fields<'_>>(feedback)
+        .is_some_and(|feedback| filled(feedback.get("blockReason").copied()));
+    if blocked {
+        return Some(Answer::Good);
+    }
+    let candidates = parsed::<Vec<Candidate<'_>>>(candidates)?;
+    if candidates.is_empty() {
+        return Some(Answer::Malformed);
+    }
+    Some(good_if(candidates.iter().any(|candidate| {
+        let parts = candidate
+            .content
+            .iter()
+            .filter_map(|content| content.parts.as_ref())
+            .flatten();
+        { parts }.any(|part| part.values().any(|value| filled(Some(value))))
+            || candidate
+                .finish_reason
+                .as_deref()
+                .is_some_and(|reason| reason != "STOP")
+    })))
+}
+
+fn cohere(message: Option<&RawValue>, finish_reason: Option<&RawValue>) -> Option<Answer> {
+    let message = parsed::<Fields<'_>>(message)?;
+    let reason = parsed::<Cow<'_, str>>(finish_reason);
+    let says = message
+        .iter()
+        .any(|(key, value)| key != "role" && filled(Some(value)));
+    Some(good_if(
+        says || reason.is_some_and(|reason| reason != "COMPLETE"),
+    ))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! Every error the agent itself makes, in the words and shape of the caller's dialect.
+//!
+//! Client packages choose their exception by status and read the message from their vendor's
+//! shape, so both must be right. A 4xx says what to change; a 5xx hides what is inside.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+use super::{Dialect, Protocol};
+
+/// Something the agent has to tell the caller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// 400: the request cannot be understood.
+    BadRequest {
+        /// What is wrong and how to put it right.
+        message: String,
+        /// The field it is about.
+        field: Option<String>,
+    },
+    /// 401: a key is needed, and it is missing or unknown.
+    Unauthorized,
+    /// 403: the key is known, but may not use this model.
+    Forbidden {
+        /// The model asked for.
+        model: String,
+    },
+    /// 404: no pool or lane of this name.
+    NotFound {
+        /// The model asked for.
+        model: String,
+    },
+    /// 404: no such path.
+    NoRoute,
+    /// 405: the path exists, the method does not.
+    MethodNotAllowed {
+        /// The methods that do, as the `allow` header wants them.
+        allow: &'static str,
+    },
+    /// 408: the caller's body did not arrive in time.
+    RequestTimeout,
+    /// 413: the body is larger than allowed.
+    TooLarge {
+        /// Largest body, in bytes.
+        limit: usize,
+    },
+    /// 429: too many requests at a time, or every member answered so.
+    RateLimited {
+        /// When to come back.
+        retry_after: Duration,
+    },
+    /// 501: the lane behind this model has no such operation.
+    Unsupported {
+        /// What it lacks.
+        message: String,
+    },
+    /// 503: no member can serve.
+    Exhausted {
+        /// When the first one may be able to.
+        retry_after: Duration,
+    },
+    /// 504: the time for all attempts together is over.
+    Timeout,
+    /// 401: the gateway's own credential was refused by the provider.
+    UpstreamAuth,
+    /// 502: the answer of the last member was no answer.
+    BadGateway,
+    /// 503 in a running stream: the agent is being shut down.
+    ShuttingDown,
+    /// 500: a fault of the agent.
+    Internal,
+}
+
+impl ErrorKind {
+    /// The status of the answer.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        match self {
+            Self::BadRequest { .. } => StatusCode::BAD_REQUEST,
+            Self::Unauthorized | Self::UpstreamAuth => StatusCode::UNAUTHORIZED,
+            Self::Forbidden { .. } => StatusCode::FORBIDDEN,
+            Self::NotFound { .. } | Self::NoRoute => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
+            Self::Unsupported { .. } => StatusCode::NOT_IMPLEMENTED,
+            Self::Exhausted { .. } | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::BadGateway => StatusCode::BAD_GATEWAY,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    /// The vendor-neutral code, the same in every dialect that has a place for one.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::BadRequest { .. } => "invalid_request",
+            Self::Unauthorized => "invalid_api_key",
+            Self::Forbidden { .. } => "model_forbidden",
+            Self::NotFound { .. } => "model_not_found",
+            Self::NoRoute => "unknown_path",
+            Self::MethodNotAllowed { .. } => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
+            Self::TooLarge { .. } => "request_too_large",
+            Self::RateLimited { .. } => "rate_limit_exceeded",
+            Self::Unsupported { .. } => "unsupported_operation",
+            Self::Exhausted { .. } => "no_lane_available",
+            Self::Timeout => "gateway_timeout",
+            Self::UpstreamAuth => "upstream_credential_refused",
+            Self::BadGateway => "bad_gateway",
+            Self::ShuttingDown => "shutting_down",
+            Self::Internal => "internal_error",
+        }
+    }
+
+    /// The text for people: what happened and what to do.
+    #[must_use]
+    pub fn message(&self) -> String {
+        match self {
+            Self::BadRequest { message, .. } | Self::Unsupported { message } => message.clone(),
+            Self::Unauthorized => "The API key is missing or unknown. Send a key of this gateway \
+                                   in the header your client uses for its API key."
+                .to_owned(),
+            Self::Forbidden { model } => {
+                format!("This key may not use \"{model}\". Ask the gateway's operator for access.")
+            }
+            Self::NotFound { model } => format!(
+                "There is no pool or model named \"{model}\" here. GET /v1/models lists the names."
+            ),
+            Self::NoRoute => {
+                "There is nothing at this path. Check the client's base URL.".to_owned()
+            }
+            Self::MethodNotAllowed { allow } => format!("Use {allow} on this path."),
+            Self::RequestTimeout => {
+                "The request's body did not arrive in time. Send it again.".to_owned()
+            }
+            Self::TooLarge { limit } => {
+                format!("The request is larger than the {limit} bytes allowed. Send a smaller one.")
+            }
+            Self::RateLimited { retry_after } => format!(
+                "Too many requests. Try again in {} s.",
+                whole_seconds(*retry_after)
+            ),
+            Self::Exhausted { retry_after } => format!(
+                "No lane can serve this model at the moment. Try again in {} s.",
+                whole_seconds(*retry_after)
+            ),
+            Self::Timeout => "No answer began within the time allowed. Try again.".to_owned(),
+            Self::UpstreamAuth => "The provider refused the gateway's own credential for this \
+                                   model. The gateway's operator must replace it; your key is not \
+                                   the cause."
+                .to_owned(),
+            Self::BadGateway => {
+                "The provider's answer was broken off or unusable. Try again.".to_owned()
+            }
+            Self::ShuttingDown => {
+                "This gateway instance is shutting down. Send the request again.".to_owned()
+            }
+            Self::Internal => "The gateway failed. Try again, and give its operator the request \
+                               id if it happens again."
+                .to_owned(),
+        }
+    }
+
+    const fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::RateLimited { retry_after } | Self::Exhausted { retry_after } => {
+                Some(*retry_after)
+            }
+            _ => None,
+        }
+    }
+
+    fn field(&self) -> Option<&str> {
+        match self {
+            Self::BadRequest { field, .. } => field.as_deref(),
+            Self::NotFound { .. } | Self::Forbidden { .. } => Some("model"),
+            _ => None,
+        }
+    }
+}
+
+/// Seconds for a `retry-after` header: rounded up, and never 0, which would ask for a busy loop.
+fn whole_seconds(wait: Duration) -> u64 {
+    let up = u64::from(wait.subsec_nanos() > 0);
+    wait.as_secs().saturating_add(up).max(1)
+}
+
+/// The whole answer: status, headers (`content-type`, `retry-after`, `allow`) and body.
+#[must_use]
+pub fn render(
+    dialect: Dialect,
+    kind: &ErrorKind,
+    request_id: &str,
+) -> (StatusCode, HeaderMap, Bytes) {
+    let mut headers = HeaderMap::with_capacity(4);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Some(wait) = kind.retry_after() {
+        headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
+    }
+    if let ErrorKind::MethodNotAllowed { allow } = kind {
+        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    let body = document(dialect.protocol(), kind, request_id).to_string();
+    (kind.status(), headers, Bytes::from(body))
+}
+
+/// The event that ends a running stream in failure. No success terminator may follow it.
+#[must_use]
+pub fn stream_event(dialect: Dialect, kind: &ErrorKind, request_id: &str) -> Bytes {
+    let protocol = dialect.protocol();
+    let event = match protocol {
+        Protocol::Openai | Protocol::Gemini => {
+            format!("data: {}\n\n", document(protocol, kind, request_id))
+        }
+        Protocol::Anthropic => {
+            format!(
+                "event: error\ndata: {}\n\n",
+                document(protocol, kind, request_id)
+            )
+        }
+        Protocol::Responses => {
+            let data = json!({
+                "type": "response.failed",
+                "sequence_number": 0,
+                "response": {
+                    "id": request_id,
+                    "object": "response",
+                    "status": "failed",
+                    "error": {"code": responses_code(kind), "message": kind.message()},
+                    "output": [],
+                },
+            });
+            format!("event: response.failed\ndata: {data}\n\n")
+        }
+        Protocol::Cohere => {
+            let data = json!({
+                "type": "message-end",
+                "delta": {"finish_reason": "ERROR", "error": kind.message()},
+            });
+            format!("event: message-end\ndata: {data}\n\n")
+        }
+    };
+    Bytes::from(event)
+}
+
+fn document(protocol: Protocol, kind: &ErrorKind, request_id: &str) -> Value {
+    match protocol {
+        Protocol::Openai | Protocol::Responses => json!({
+            "error": {
+                "message": kind.message(),
+                "type": openai_type(kind),
+                "param": kind.field(),
+                "code": kind.code(),
+            },
+        }),
+        Protocol::Anthropic => json!({
+            "type": "error",
+            "error": {"type": anthropic_type(kind), "message": kind.message()},
+            "request_id": request_id,
+        }),
+        Protocol::Gemini => json!({
+            "error": {
+                "code": kind.status().as_u16(),
+                "message": kind.message(),
+                "status": gemini_status(kind),
+            },
+        }),
+        Protocol::Cohere => json!({"id": request_id, "message": kind.message()}),
+    }
+}
+
+fn openai_type(kind: &ErrorKind) -> &'static str {
+    match kind.status().as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        429 => "rate_limit_error",
+        500.. => "server_error",
+        _ => "invalid_request_error",
+    }
+}
+
+fn anthropic_type(kind: &ErrorKind) -> &'static str {
+    match kind.status().as_u16() {
+        401 => "authentication_error",
+        403 => "permission_error",
+        404 => "not_found_error",
+        408 | 504 => "timeout_error",
+        413 => "request_too_large",
+        429 => "rate_limit_error",
+        503 => "overloaded_error",
+        500.. => "api_error",
+        _ => "invalid_request_error",
+    }
+}
+
+fn gemini_status(kind: &ErrorKind) -> &'static str {
+    match kind.status().as_u16() {
+        401 => "UNAUTHENTICATED",
+        403 => "PERMISSION_DENIED",
+        404 => "NOT_FOUND",
+        408 | 504 => "DEADLINE_EXCEEDED",
+        429 => "RESOURCE_EXHAUSTED",
+        501 => "UNIMPLEMENTED",
+        502 | 503 => "UNAVAILABLE",
+        500.. => "INTERNAL",
+        _ => "INVALID_ARGUMENT",
+    }
+}
+
+/// The Responses stream knows only a few codes.
+fn responses_code(kind: &ErrorKind) -> &'static str {
+    match kind.status().as_u16() {
+        429 => "rate_limit_exceeded",
+        400..=499 => "invalid_prompt",
+        _ => "server_error",
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,362 @@
+//! What one frame of a streamed answer means: a sign of life, a beginning, content, an end, or an
+//! error under status 200.
+//!
+//! Before the commit point every frame is parsed, as far as its few telling fields go. After it the
+//! relay only watches for ends and errors, so frames are searched for those and parsed when one may
+//! be there.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use lanekeeper_breaker::CauseKind;
+use memchr::memmem;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::classify::{Rules, Verdict, embedded};
+use super::error_signal::ErrorSignal;
+use super::sse::Frame;
+use super::{Dialect, Protocol};
+
+/// What a frame means.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FrameKind {
+    /// A comment or keep-alive. No sign of progress.
+    Ping,
+    /// The answer began or moved on without showing anything: held back before the commit point.
+    Lifecycle,
+    /// Something the caller can use. The first one is the commit point.
+    Content,
+    /// The model ended its turn; the protocol's closing frame may still follow.
+    Finish {
+        /// True when the model just stopped: with no content before, that is an empty answer. A
+        /// length limit, a filter, a refusal or a tool call is an answer even without text.
+        natural: bool,
+        /// True when the same frame also carries content.
+        content: bool,
+    },
+    /// The protocol's closing frame: the answer is whole.
+    Terminal,
+    /// The lane failed in mid-stream.
+    Error(Box<Verdict>),
+}
+
+/// Judges a frame before the commit point.
+#[must_use]
+pub fn classify(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind {
+    let Some(data) = frame.data() else {
+        return FrameKind::Ping;
+    };
+    let event = frame.event();
+    match rules.protocol {
+        Protocol::Openai => openai(rules, dialect, event, &data),
+        Protocol::Anthropic => anthropic(rules, event, &data),
+        Protocol::Responses => responses(rules, event, &data),
+        Protocol::Gemini => gemini(rules, &data),
+        Protocol::Cohere => cohere(rules, event, &data),
+    }
+}
+
+/// Judges a frame after the commit point: as [`classify`], but frames that can neither end nor
+/// fail the answer are taken for content unread.
+#[must_use]
+pub fn watch(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind {
+    let raw = frame.raw.as_ref();
+    let decisive = match rules.protocol {
+        Protocol::Openai => openai_is_decisive(raw),
+        Protocol::Anthropic => !has(raw, b"content_block_delta") || has(raw, b"\"error\""),
+        Protocol::Responses => {
+            !has(raw, b".delta\"") || has(raw, b"\"error\"") || has(raw, b".failed\"")
+        }
+        Protocol::Gemini => has(raw, b"\"error\"") || has(raw, b"\"finishReason\""),
+        Protocol::Cohere => !has(raw, b"content-delta"),
+    };
+    if decisive {
+        classify(rules, dialect, frame)
+    } else {
+        FrameKind::Content
+    }
+}
+
+/// Only a chunk with an object, no error key and `"finish_reason":null` is surely plain.
+fn openai_is_decisive(raw: &[u8]) -> bool {
+    const FINISH: &[u8] = b"\"finish_reason\":";
+    if has(raw, b"\"error\"") || !has(raw, b"data") {
+        return true;
+    }
+    let finish = memmem::find(raw, FINISH).and_then(|at| raw.get(at + FINISH.len()..));
+    !finish.is_some_and(|rest| rest.trim_ascii_start().starts_with(b"null"))
+}
+
+fn has(raw: &[u8], needle: &[u8]) -> bool {
+    memmem::find(raw, needle).is_some()
+}
+
+fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
+    #[derive(Deserialize)]
+    struct Chunk<'a> {
+        #[serde(borrow)]
+        choices: Option<Vec<Choice<'a>>>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow)]
+        delta: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+        #[serde(borrow)]
+        finish_reason: Option<Cow<'a, str>>,
+    }
+
+    if data.trim_ascii() == b"[DONE]" {
+        return FrameKind::Terminal;
+    }
+    if event == Some(b"error") {
+        return error(rules, data);
+    }
+    let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(data) else {
+        return error(rules, data);
+    };
+    if filled(chunk.error) {
+        return error(rules, data);
+    }
+    // Azure's prompt filter results and a last usage report come with no choice or without any.
+    let choices = chunk.choices.unwrap_or_default();
+    if choices
+        .iter()
+        .any(|choice| choice.finish_reason.as_deref() == Some("error"))
+    {
+        return error(rules, data);
+    }
+    let content = choices.iter().any(|choice| match dialect {
+        Dialect::OpenAiCompletions => filled(choice.text),
+        // Any field of a delta that holds something counts, but for the role: text, tool calls,
+        // refusals, audio, and the names other vendors give to reasoning.
+        _ => choice
+            .delta
+            .iter()
+            .flatten()
+            .any(|(key, value)| key != "role" && filled(Some(value))),
+    });
+    let reason = choices
+        .iter()
+        .find_map(|choice| choice.finish_reason.as_deref());
+    match reason {
+        Some(reason) => FrameKind::Finish {
+            natural: reason == "stop",
+            content,
+        },
+        None if content => FrameKind::Content,
+        None => FrameKind::Lifecycle,
+    }
+}
+
+fn anthropic(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        delta: Option<Delta<'a>>,
+        #[serde(borrow)]
+        content_block: Option<Block<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Delta<'a> {
+        #[serde(borrow)]
+        stop_reason: Option<Cow<'a, str>>,
+    }
+    #[derive(Deserialize)]
+    struct Block<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Cow<'a, str>,
+        #[serde(borrow)]
+        text: Option<&'a RawValue>,
+        #[serde(borrow)]
+        thinking: Option<&'a RawValue>,
+    }
+
+    if event == Some(b"error") {
+        return error(rules, data);
+    }
+    let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
+        return error(rules, data);
+    };
+    match parsed.kind.as_ref() {
+        "ping" => FrameKind::Ping,
+        "error" => error(rules, data),
+        "content_block_delta" => FrameKind::Content,
+        // Text and thinking begin empty; a tool call begins with its name, which is content.
+        "content_block_start" => match parsed.content_block {
+            Some(block) if matches!(block.kind.as_ref(), "text" | "thinking") => {
+                if filled(block.text) || filled(block.thinking) {
+                    FrameKind::Content
+                } else {
+                    FrameKind::Lifecycle
+                }
+            }
+            Some(_) => FrameKind::Content,
+            None => FrameKind::Lifecycle,
+        },
+        "message_delta" => match parsed.delta.and_then(|delta| delta.stop_reason) {
+            Some(reason) => FrameKind::Finish {
+                natural: matches!(reason.as_ref(), "end_turn" | "stop_sequence"),
+                content: false,
+            },
+            None => FrameKind::Lifecycle,
+        },
+        "message_stop" => FrameKind::Terminal,
+        _ => FrameKind::Lifecycle,
+    }
+}
+
+fn responses(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Option<Cow<'a, str>>,
+    }
+
+    if data.trim_ascii() == b"[DONE]" {
+        return FrameKind::Terminal;
+    }
+    let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
+        return error(rules, data);
+    };
+    let named = event.map(String::from_utf8_lossy);
+    match parsed.kind.or(named).as_deref() {
+        Some("error" | "response.failed" | "response.error") => error(rules, data),
+        Some("response.completed" | "response.incomplete" | "response.cancelled") => {
+            FrameKind::Terminal
+        }
+        Some(kind) if kind.ends_with(".delta") => FrameKind::Content,
+        Some(kind) if kind.starts_with("response.") => FrameKind::Lifecycle,
+        Some("keepalive" | "ping") => FrameKind::Ping,
+        _ => error(rules, data),
+    }
+}
+
+fn gemini(rules: Rules<'_>, data: &[u8]) -> FrameKind {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Chunk<'a> {
+        #[serde(borrow)]
+        candidates: Option<Vec<Candidate<'a>>>,
+        #[serde(borrow)]
+        prompt_feedback: Option<Feedback<'a>>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Candidate<'a> {
+        #[serde(borrow)]
+        content: Option<Content<'a>>,
+        #[serde(borrow)]
+        finish_reason: Option<Cow<'a, str>>,
+    }
+    #[derive(Deserialize)]
+    struct Content<'a> {
+        #[serde(borrow)]
+        parts: Option<Vec<BTreeMap<Cow<'a, str>, &'a RawValue>>>,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Feedback<'a> {
+        #[serde(borrow)]
+        block_reason: Option<&'a RawValue>,
+    }
+
+    let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(data) else {
+        return error(rules, data);
+    };
+    if filled(chunk.error) {
+        return error(rules, data);
+    }
+    if filled(
+        chunk
+            .prompt_feedback
+            .and_then(|feedback| feedback.block_reason),
+    ) {
+        return FrameKind::Finish {
+            natural: false,
+            content: false,
+        };
+    }
+    let candidates = chunk.candidates.unwrap_or_default();
+    let content = candidates
+        .iter()
+        .filter_map(|candidate| candidate.content.as_ref()?.parts.as_ref())
+        .flatten()
+        .any(|part| {
+            part.iter()
+                .any(|(key, value)| key != "thought" && filled(Some(value)))
+        });
+    let reason = candidates
+        .iter()
+        .find_map(|candidate| candidate.finish_reason.as_deref());
+    match reason {
+        Some(reason) => FrameKind::Finish {
+            natural: reason == "STOP",
+            content,
+        },
+        None if content => FrameKind::Content,
+        None => FrameKind::Lifecycle,
+    }
+}
+
+fn cohere(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
+    #[derive(Deserialize)]
+    struct Event<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        delta: Option<Delta<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Delta<'a> {
+        #[serde(borrow)]
+        finish_reason: Option<Cow<'a, str>>,
+    }
+
+    if data.trim_ascii() == b"[DONE]" {
+        return FrameKind::Terminal;
+    }
+    let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
+        return error(rules, data);
+    };
+    let named = event.map(String::from_utf8_lossy);
+    match parsed.kind.or(named).as_deref() {
+        Some("message-end") => match parsed.delta.and_then(|delta| delta.finish_reason) {
+            Some(reason) if matches!(reason.as_ref(), "ERROR" | "TIMEOUT") => error(rules, data),
+            _ => FrameKind::Terminal,
+        },
+        Some("content-delta" | "tool-plan-delta" | "tool-call-start" | "tool-call-delta") => {
+            FrameKind::Content
+        }
+        Some(_) => FrameKind::Lifecycle,
+        None => error(rules, data),
+    }
+}
+
+/// An error frame, or one that is nothing its protocol knows: text, `null`, half a document.
+fn error(rules: Rules<'_>, data: &[u8]) -> FrameKind {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else {
+        return FrameKind::Error(Box::new(Verdict::transient(CauseKind::BadBody)));
+    };
+    let signal = ErrorSignal::from_value(rules.protocol, &value);
+    if signal == ErrorSignal::default() {
+        return FrameKind::Error(Box::new(Verdict::transient(CauseKind::ErrorFrame)));
+    }
+    FrameKind::Error(Box::new(embedded(rules, &signal)))
+}
+
+/// True when a JSON value holds anything.
+pub(super) fn filled(value: Option<&RawValue>) -> bool {
+    value.is_some_and(|value| !matches!(value.get(), "null" | "\"\"" | "[]" | "{}" | "false"))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,223 @@
+//! Splits a server-sent event stream into frames without changing or copying its bytes.
+//!
+//! A frame is what lies between two blank lines, comments included. Frames that arrive whole are
+//! slices of the network buffer; only one that is cut by a buffer's end is put together by copy.
+//! The raw bytes of all frames, in order, are the input byte for byte: the relay can pass frames on
+//! and cut exactly after one.
+
+use std::borrow::Cow;
+
+use bytes::{Buf, Bytes, BytesMut};
+
+/// Largest frame kept. Tool arguments and inline images make single lines of several megabytes; a
+/// stream without any blank line must still end somewhere.
+pub const MAX_FRAME_BYTES: usize = 16 * 1024 * 1024;
+
+/// A frame grew beyond [`MAX_FRAME_BYTES`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a stream frame is larger than {MAX_FRAME_BYTES} bytes")]
+pub struct FrameTooLong;
+
+/// One event as it came over the wire.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame {
+    /// All its bytes, the closing blank line included. A line feed that belongs to the carriage
+    /// return that closed the frame before may stand first.
+    pub raw: Bytes,
+}
+
+impl Frame {
+    /// The value of the last `event` field, if there is one.
+    #[must_use]
+    pub fn event(&self) -> Option<&[u8]> {
+        self.fields()
+            .filter(|(name, _)| *name == b"event")
+            .map(|(_, value)| value)
+            .last()
+    }
+
+    /// The `data` lines, joined by line feeds; borrowed when there is only one. `None` for a frame
+    /// of comments.
+    #[must_use]
+    pub fn data(&self) -> Option<Cow<'_, [u8]>> {
+        let mut lines = self
+            .fields()
+            .filter(|(name, _)| *name == b"data")
+            .map(|(_, value)| value);
+        let first = lines.next()?;
+        let Some(second) = lines.next() else {
+            return Some(Cow::Borrowed(first));
+        };
+        let mut joined = first.to_vec();
+        for line in std::iter::once(second).chain(lines) {
+            joined.push(b'\n');
+            joined.extend_from_slice(line);
+        }
+        Some(Cow::Owned(joined))
+    }
+
+    fn fields(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
+        let raw = self.raw.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&self.raw);
+        Lines { rest: raw }
+            .filter(|line| !line.is_empty())
+            .map(|line| {
+                let Some(colon) = memchr::memchr(b':', line) else {
+                    return (line, &[] as &[u8]);
+                };
+                let name = line.get(..colon).unwrap_or_default();
+                let value = line.get(colon + 1..).unwrap_or_default();
+                (name, value.strip_prefix(b" ").unwrap_or(value))
+            })
+    }
+}
+
+/// Lines that end with LF, CR or both. Between CR and LF it sees an empty line, which means
+/// nothing inside a frame.
+struct Lines<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Iterator for Lines<'a> {
+    type Item = &'a [u8];
+
+    fn next(&mut self) -> Option<&'a [u8]> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let end = memchr::memchr2(b'\n', b'\r', self.rest).unwrap_or(self.rest.len());
+        let line = self.rest.get(..end).unwrap_or_default();
+        self.rest = self.rest.get(end + 1..).unwrap_or_default();
+        Some(line)
+    }
+}
+
+/// Cuts chunks into frames. Memory is bounded by one chunk and one unfinished frame.
+#[derive(Debug, Default)]
+pub struct SseReader {
+    /// The unfinished frame from earlier chunks.
+    held: BytesMut,
+    /// What is left of the newest chunk.
+    chunk: Bytes,
+    /// True when the last byte scanned was a carriage return, whose line feed may still come.
+    after_cr: bool,
+    /// True when the current line has no byte yet.
+    line_is_empty: bool,
+    /// True when the current frame has a line with bytes.
+    has_line: bool,
+    /// True once the first byte was seen, after which the current line's state is known.
+    started: bool,
+}
+
+impl SseReader {
+    /// A reader at the start of a stream.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next chunk. Call [`Self::next_frame`] until it has none before pushing another;
+    /// otherwise the chunks are joined by copy.
+    pub fn push(&mut self, chunk: Bytes) {
+        if self.chunk.is_empty() {
+            self.chunk = chunk;
+        } else {
+            let mut joined = BytesMut::with_capacity(self.chunk.len() + chunk.len());
+            joined.extend_from_slice(&self.chunk);
+            joined.extend_from_slice(&chunk);
+            self.chunk = joined.freeze();
+        }
+    }
+
+    /// The next whole frame, or `None` when more input is needed.
+    ///
+    /// # Errors
+    ///
+    /// The frame is larger than [`MAX_FRAME_BYTES`]; the reader is of no use afterwards.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameTooLong> {
+        let end = self.scan();
+        let taken = end.unwrap_or(self.chunk.len());
+        if self.held.len() + taken > MAX_FRAME_BYTES {
+            return Err(FrameTooLong);
+        }
+        if end.is_none() {
+            self.held.extend_from_slice(&self.chunk);
+            self.chunk.clear();
+            return Ok(None);
+        }
+        let part = self.chunk.split_to(taken);
+        let raw = if self.held.is_empty() {
+            part
+        } else {
+            self.held.extend_from_slice(&part);
+            self.held.split().freeze()
+        };
+        Ok(Some(Frame { raw }))
+    }
+
+    /// Bytes of the frame that is not finished yet.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What is left when the stream has ended: a last frame without its blank line. Some servers
+    /// leave that line out, so it counts as a frame if it has any line.
+    pub fn finish(&mut self) -> Option<Frame> {
+        self.held.extend_from_slice(&self.chunk);
+        self.chunk = Bytes::new();
+        let raw = self.held.split().freeze();
+        (!raw.is_empty()).then_some(Frame { raw })
+    }
+
+    /// Moves over the chunk to the end of the frame; its offset, or `None` at the chunk's end.
+    fn scan(&mut self) -> Option<usize> {
+        if !self.started {
+            self.started = true;
+            self.line_is_empty = true;
+        }
+        let mut at = 0;
+        while let Some(rest) = self.chunk.get(at..).filter(|rest| !rest.is_empty()) {
+            if self.after_cr {
+                self.after_cr = false;
+                if rest.first() == Some(&b'\n') {
+                    at += 1;
+                    continue;
+                }
+            }
+            let Some(skip) = memchr::memchr2(b'\n', b'\r', rest) else {
+                self.line_is_empty = false;
+                self.has_line = true;
+                return None;
+            };
+            if skip > 0 {
+                self.line_is_empty = false;
+                self.has_line = true;
+            }
+            at += skip + 1;
+            self.after_cr = rest.get(skip) == Some(&b'\r');
+            if !self.line_is_empty {
+                self.line_is_empty = true;
+            } else if self.has_line {
+                self.has_line = false;
+                // The pair's line feed goes with the frame when it is already here.
+                if self.after_cr && self.chunk.get(at) == Some(&b'\n') {
+                    self.after_cr = false;
+                    at += 1;
+                }
+                return Some(at);
+            }
+        }
+        None
+    }
+}
+
+impl SseReader {
+    /// True when nothing is held and nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.held.is_empty() && !self.chunk.has_remaining()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Where a provider is, prepared once per configuration.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lanekeeper_model::gateway::{AddressGuard, BaseUrl, Scheme};
+use rustls::pki_types::ServerName;
+
+use super::error::{Error, ErrorKind};
+
+/// A place to connect to. Cloning it is one reference count.
+#[derive(Clone, Debug)]
+pub struct Target(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    host: String,
+    port: u16,
+    /// `None` = plain text.
+    tls_name: Option<ServerName<'static>>,
+    guard: AddressGuard,
+    connect_timeout: Duration,
+    key: TargetKey,
+}
+
+/// Connections of one key are interchangeable: same place, same rule about addresses. A place that
+/// is no longer allowed must not be reached over a connection from before.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct TargetKey(Arc<str>);
+
+impl Target {
+    /// Prepares a provider's base URL. `connect_timeout` bounds name resolution, connecting and
+    /// the TLS handshake together.
+    ///
+    /// # Errors
+    ///
+    /// The host of an `https` URL is no name or address that a certificate can be checked for.
+    pub fn new(
+        base_url: &BaseUrl,
+        guard: AddressGuard,
+        connect_timeout: Duration,
+    ) -> Result<Self, Error> {
+        let tls_name = match base_url.scheme {
+            Scheme::Http => None,
+            Scheme::Https => Some(
+                ServerName::try_from(base_url.host.clone())
+                    .map_err(|error| Error::new(ErrorKind::Tls, error))?,
+            ),
+        };
+        let key = format!(
+            "{} {} {} {guard:?}",
+            base_url.scheme.as_str(),
+            base_url.host,
+            base_url.port
+        );
+        Ok(Self(Arc::new(Inner {
+            host: base_url.host.clone(),
+            port: base_url.port,
+            tls_name,
+            guard,
+            connect_timeout,
+            key: TargetKey(key.into()),
+        })))
+    }
+
+    pub(super) fn host(&self) -> &str {
+        &self.0.host
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.0.port
+    }
+
+    pub(super) fn tls_name(&self) -> Option<&ServerName<'static>> {
+        self.0.tls_name.as_ref()
+    }
+
+    pub(super) fn guard(&self) -> &AddressGuard {
+        &self.0.guard
+    }
+
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.0.connect_timeout
+    }
+
+    pub(super) fn key(&self) -> &TargetKey {
+        &self.0.key
+    }
+}

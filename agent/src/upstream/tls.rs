@@ -1,0 +1,64 @@
+//! The TLS side of upstream connections: which authorities are trusted, and how names are checked.
+//!
+//! Verification is never switched off. A private authority is added by a PEM file.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use super::error::{Error, ErrorKind};
+
+/// Environment variable with the path of a PEM file of further authorities.
+pub const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
+
+/// TLS settings, made once per process. Cloning is one reference count.
+#[derive(Clone, Debug)]
+pub struct Tls(Arc<ClientConfig>);
+
+impl Tls {
+    /// Trusts the public authorities, and those of the file named by `SSL_CERT_FILE` if it is set.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or holds no certificate.
+    pub fn from_env() -> Result<Self, Error> {
+        let file = std::env::var_os(CERT_FILE_VARIABLE).filter(|path| !path.is_empty());
+        Self::with_authorities(file.as_deref().map(Path::new))
+    }
+
+    /// Trusts the public authorities and those of a PEM file.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or holds no certificate.
+    pub fn with_authorities(file: Option<&Path>) -> Result<Self, Error> {
+        let setup = |error: &dyn std::fmt::Display| Error::new(ErrorKind::Setup, error);
+        let mut roots = RootCertStore {
+            roots: webpki_roots::TLS_SERVER_ROOTS.to_vec(),
+        };
+        if let Some(path) = file {
+            let certificates = CertificateDer::pem_file_iter(path)
+                .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+                .map_err(|error| setup(&format!("{}: {error}", path.display())))?;
+            let (added, _) = roots.add_parsable_certificates(certificates);
+            if added == 0 {
+                return Err(setup(&format!("{}: no certificate in it", path.display())));
+            }
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| setup(&error))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self(Arc::new(config)))
+    }
+
+    pub(super) fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.0)
+    }
+}
