@@ -105,6 +105,9 @@ impl Window {
     /// Takes back an outcome, unless it has left the window already.
     pub(crate) fn withdraw(&mut self, mark: Mark, now: u64) {
         if now >= self.edge {
+            if self.kind != WindowKind::Sliding {
+                return;
+            }
             self.advance(now);
         }
         if mark.epoch != self.epoch || self.slot.saturating_sub(mark.slot) > MASK {

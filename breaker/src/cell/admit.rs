@@ -25,7 +25,15 @@ impl Cell {
         {
             return Admission::Pass(self.ticket(Kind::Ordinary, now));
         }
-        self.consider(now, lease, false)
+        // Rebuilt, not passed on: the value of the rare path lives in memory, that of the common
+        // one in registers.
+        match self.consider(now, lease, false) {
+            Admission::Pass(ticket) => Admission::Pass(Ticket { ..ticket }),
+            Admission::Probe(ticket, transition) => {
+                Admission::Probe(Ticket { ..ticket }, transition)
+            }
+            Admission::Refuse(refusal) => Admission::Refuse(refusal),
+        }
     }
 
     /// Asks for an attempt that is made for want of any better lane.
