@@ -6,13 +6,19 @@
 //! same after validation with every reference resolved, and between them stands [`document`], which
 //! refuses with a list of all [`Problem`]s at once.
 
+pub mod document;
 pub mod fleet;
 pub mod gateway;
 pub mod ids;
+mod nearest;
 pub mod problem;
 pub mod report;
+mod schema;
 pub mod spec;
+mod validate;
+mod yaml;
 
+pub use document::{Checked, check_json, check_yaml, content_hash, json_schema};
 pub use fleet::{AgentRecord, AgentState, FleetView, FreshWindows, ViewQuery};
 pub use gateway::Gateway;
 pub use ids::{GatewayName, LaneName, PoolName, ProviderName};

@@ -43,3 +43,13 @@ impl fmt::Display for Problem {
         }
     }
 }
+
+/// Writes a JSON pointer (RFC 6901) from its parts.
+pub fn pointer<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut text = String::new();
+    for part in parts {
+        text.push('/');
+        text.push_str(&part.replace('~', "~0").replace('/', "~1"));
+    }
+    text
+}

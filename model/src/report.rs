@@ -116,7 +116,9 @@ impl CellReport {
 }
 
 /// Where an agent has its configuration from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ConfigSource {
     /// Pushed by the control plane.
@@ -140,7 +142,9 @@ impl ConfigSource {
 }
 
 /// Requests since the agent started.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(default)]
 pub struct Totals {
     /// Requests taken.

@@ -40,6 +40,11 @@ pub mod defaults {
     pub use super::provider::{CONNECT_TIMEOUT_SECS, HEALTH_INTERVAL_SECS, HEALTH_TIMEOUT_SECS};
 }
 
+/// Largest value of counts such as `max_concurrent`.
+pub const COUNT_MAX: u32 = 1_000_000;
+/// Largest value of budgets such as `max_requests`: what JSON readers everywhere hold exactly.
+pub const INTEGER_MAX: u64 = (1 << 53) - 1;
+
 /// One document describes one gateway: its providers, lanes, pools and who may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

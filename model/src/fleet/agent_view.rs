@@ -9,7 +9,7 @@ use crate::ids::GatewayName;
 use crate::report::{ConfigSource, Totals};
 
 /// An agent as the API lists it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AgentView {
     /// Names the agent in paths: its instance.
     pub id: String,

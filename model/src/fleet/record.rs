@@ -14,7 +14,7 @@ pub const STALE_AFTER_MS: u64 = 30_000;
 pub const GONE_AFTER_MS: u64 = 300_000;
 
 /// A revision an agent refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Rejected {
     /// The refused revision.
@@ -115,7 +115,19 @@ impl Default for FreshWindows {
 }
 
 /// What an agent is to the fleet now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentState {
     /// Heard of within the fresh window.

@@ -7,7 +7,9 @@ use super::record::{AgentRecord, AgentState, FreshWindows, agent_state};
 use super::view::{GatewayCells, ViewQuery, ViewState};
 
 /// Agents by state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct AgentCounts {
     /// Heard of lately.
     pub live: u64,
@@ -20,7 +22,9 @@ pub struct AgentCounts {
 }
 
 /// Cells by their worst state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct CellCounts {
     /// Closed wherever reported.
     pub closed: u64,
@@ -35,7 +39,9 @@ pub struct CellCounts {
 }
 
 /// The fleet in a few numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct Summary {
     /// Gateways configured.
     pub gateways: u64,

@@ -39,7 +39,19 @@ pub struct ViewQuery {
 }
 
 /// The worst state of a cell over the agents that report freshly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum ViewState {
     /// No agent reports freshly, so nothing is known.
@@ -72,7 +84,7 @@ impl ViewState {
 }
 
 /// How much of the fleet is affected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// Half of the fresh agents or more.
@@ -84,7 +96,7 @@ pub enum Scope {
 }
 
 /// The fleet's breakers at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FleetView {
     /// The moment, RFC 3339 in UTC.
     pub generated_at: String,
@@ -99,7 +111,9 @@ pub struct FleetView {
 }
 
 /// Agents behind a view.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct FleetAgents {
     /// Those that report freshly.
     pub live: u64,
@@ -108,7 +122,7 @@ pub struct FleetAgents {
 }
 
 /// One cell over all agents of its gateway.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CellView {
     /// The gateway.
     pub gateway: GatewayName,
@@ -148,7 +162,9 @@ pub struct CellView {
 
 /// How many agents see a cell how: `closed + open + half_open == reporting`, and `parked` and
 /// `overridden` are among those. Stale agents are none of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 pub struct CellAgents {
     /// Agents that report freshly and have the cell.
     pub reporting: u64,
@@ -167,7 +183,7 @@ pub struct CellAgents {
 }
 
 /// A cause with its count over all agents.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct CauseView {
     /// Kind in snake case.
     pub kind: String,
@@ -178,7 +194,7 @@ pub struct CauseView {
 }
 
 /// An operator's order in force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OverrideView {
     /// `force_open`, `force_close` or `drain`.
     pub action: String,
@@ -187,7 +203,7 @@ pub struct OverrideView {
 }
 
 /// The fleet's advisory.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AdvisoryView {
     /// In force somewhere.
     pub active: bool,
@@ -196,7 +212,19 @@ pub struct AdvisoryView {
 }
 
 /// One agent's state of one cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentCellState {
     /// Passing.
@@ -210,7 +238,7 @@ pub enum AgentCellState {
 }
 
 /// One agent's view of one cell.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct AgentCell {
     /// The agent's name.
     pub agent: String,

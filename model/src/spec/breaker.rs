@@ -1,6 +1,7 @@
 //! The breaker block. Every field is optional: what is absent comes from the preset, whose numbers
 //! live with the breaker itself.
 
+use lanekeeper_breaker::limits;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -73,6 +74,8 @@ pub enum WindowKind {
     Sliding,
     /// In whole steps.
     Tumbling,
+    /// A failure counter that starts with the first failure and lives for two windows.
+    Counter,
 }
 
 /// When a breaker opens.
@@ -83,7 +86,7 @@ pub struct TripSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<TripMode>,
     /// Length of the window in seconds. Default preset: 30.
-    #[schemars(range(min = 0.01, max = 86400.0))]
+    #[schemars(range(min = limits::WINDOW_MIN.as_secs_f64(), max = limits::WINDOW_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window_secs: Option<f64>,
     /// How the window moves. Default preset: sliding.
@@ -94,19 +97,19 @@ pub struct TripSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub threshold: Option<f64>,
     /// Fewest outcomes in the window before the share counts. Default preset: 5.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = limits::COUNT_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_requests: Option<u32>,
     /// Failures in a row that open. Default preset: 3.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = limits::COUNT_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consecutive_n: Option<u32>,
     /// Failures within the window that open. Default preset: 5.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = limits::COUNT_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_count: Option<u32>,
     /// Seconds to first content from which an answer counts as a failure. Null = never.
-    #[schemars(range(min = 0.001, max = 86400.0))]
+    #[schemars(range(min = limits::SLOW_CALL_MIN.as_secs_f64(), max = limits::SLOW_CALL_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slow_call_secs: Option<f64>,
 }
@@ -116,11 +119,11 @@ pub struct TripSpec {
 #[serde(deny_unknown_fields, default)]
 pub struct HalfOpenSpec {
     /// Probes at a time; 0 admits every request. Default preset: 1.
-    #[schemars(range(min = 0, max = 10000))]
+    #[schemars(range(min = 0, max = limits::PROBES_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_probes: Option<u32>,
     /// Successes that close. Default preset: 1.
-    #[schemars(range(min = 1, max = 10000))]
+    #[schemars(range(min = 1, max = limits::SUCCESSES_TO_CLOSE_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub successes_to_close: Option<u32>,
 }
@@ -135,11 +138,11 @@ pub struct BreakerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<BreakerMode>,
     /// First cooldown in seconds. Default preset: 15.
-    #[schemars(range(min = 0.001, max = 31536000.0))]
+    #[schemars(range(min = limits::COOLDOWN_MIN.as_secs_f64(), max = limits::COOLDOWN_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_cooldown_secs: Option<f64>,
     /// Longest cooldown in seconds, not under the base. Default preset: 120.
-    #[schemars(range(min = 0.001, max = 31536000.0))]
+    #[schemars(range(min = limits::COOLDOWN_MIN.as_secs_f64(), max = limits::COOLDOWN_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cooldown_secs: Option<f64>,
     /// Random share added to or taken from a cooldown, 0 to 1. Default preset: 0.1.
@@ -147,18 +150,18 @@ pub struct BreakerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_ratio: Option<f64>,
     /// Least width of that band in seconds. Default preset: 1.
-    #[schemars(range(min = 0.0, max = 86400.0))]
+    #[schemars(range(min = 0.0, max = limits::JITTER_FLOOR_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jitter_floor_secs: Option<f64>,
     /// Cooldown after a refused credential or an empty account, in seconds. Default preset: 1800.
-    #[schemars(range(min = 0.001, max = 31536000.0))]
+    #[schemars(range(min = limits::COOLDOWN_MIN.as_secs_f64(), max = limits::COOLDOWN_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hard_down_cooldown_secs: Option<f64>,
     /// How far a hard-down reaches. Default preset: cell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hard_down_scope: Option<HardDownScope>,
     /// Seconds a lane is avoided after one failure; 0 = not at all. Default preset: 5.
-    #[schemars(range(min = 0.0, max = 86400.0))]
+    #[schemars(range(min = 0.0, max = limits::PARK_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub park_secs: Option<f64>,
     /// Exactly these statuses are failures (transport errors always are). Null = the full
@@ -167,7 +170,7 @@ pub struct BreakerSpec {
         deserialize_with = "null_counts_as_given",
         skip_serializing_if = "Option::is_none"
     )]
-    #[schemars(with = "Option<Vec<u16>>", inner(inner(range(min = 100, max = 599))))]
+    #[schemars(with = "Option<Vec<u16>>", inner(range(min = limits::STATUS_MIN, max = limits::STATUS_MAX)))]
     pub failure_status_codes: Option<Option<Vec<u16>>>,
     /// A cell for each endpoint. Default preset: false.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -186,7 +189,7 @@ pub struct BreakerSpec {
     /// How it closes.
     pub half_open: HalfOpenSpec,
     /// Seconds over which a closed lane's weight grows from 10 %. Default preset: 0.
-    #[schemars(range(min = 0.0, max = 86400.0))]
+    #[schemars(range(min = 0.0, max = limits::RAMP_MAX.as_secs_f64()))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ramp_secs: Option<f64>,
 }

@@ -28,7 +28,7 @@ pub struct Client {
     pub pools: Option<Vec<PoolName>>,
     /// Most requests at a time. Null = unbounded.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = super::COUNT_MAX))]
     pub max_concurrent: Option<u32>,
 }
 

@@ -22,15 +22,15 @@ pub struct Model {
     pub upstream_model: Option<String>,
     /// Most requests at a time, over all pools. Null = unbounded.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = super::COUNT_MAX))]
     pub max_concurrent: Option<u32>,
     /// Most requests in the agent's lifetime. Null = unbounded.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = super::INTEGER_MAX))]
     pub max_requests: Option<u64>,
     /// Largest context in tokens. Null = unknown, never excluded on length.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = super::INTEGER_MAX))]
     pub context_max: Option<u64>,
     /// Milliseconds for connect and headers. Null = only the pool's budget.
     #[serde(default = "attempt_timeout_ms")]

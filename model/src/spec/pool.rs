@@ -35,7 +35,7 @@ pub struct Member {
     pub weight: u32,
     /// Overrides the lane's `context_max` in this pool.
     #[serde(default)]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = super::INTEGER_MAX))]
     pub context_max: Option<u64>,
     /// Overrides the lane's `attempt_timeout_ms` in this pool.
     #[serde(default)]
@@ -223,7 +223,7 @@ pub struct Fleet {
     #[schemars(range(max = 1.0), extend("exclusiveMinimum" = 0))]
     pub quorum: f64,
     /// Fewest agents that must have it open.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1, max = super::COUNT_MAX))]
     pub min_agents: u32,
     /// Largest share of the pool's members that may be advised against, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
