@@ -1,0 +1,328 @@
+//! One session over one connection: moves messages between the stream and [`Session`].
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lanekeeper_model::ConfigSource;
+use lanekeeper_proto::limits::{MESSAGE_BYTES_MAX, PROTOCOL_MAX, PROTOCOL_MIN};
+use lanekeeper_proto::message::{
+    Bye, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, Hello,
+};
+use lanekeeper_proto::wire::{AgentMessage, ServerMessage, server_message};
+use lanekeeper_proto::{FleetClient, WireError};
+use tokio::sync::mpsc;
+use tokio::time::{sleep_until, timeout};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::transport::Channel;
+use tonic::{Status as GrpcStatus, Streaming};
+
+use super::Control;
+use super::dial::DialError;
+use super::report::{build, fit_errors, fit_texts};
+use super::session::{Leave, Session, Step, refusal};
+use crate::adopt::Expected;
+use crate::cache::Entry;
+use crate::clock;
+use crate::status::{Topic, VERSION};
+
+/// How long the server may take to open the stream.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long the last message gets to leave the machine.
+const BYE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Messages that wait for the network. Reports are built when one of these places is free, so a
+/// slow link gets fewer and fresher ones.
+const OUTBOUND_MAX: usize = 2;
+/// How long a message may wait for a place before the link counts as dead.
+const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why a session ended.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Ended {
+    /// No connection came about.
+    #[error(transparent)]
+    Dial(#[from] DialError),
+    /// The stream was not opened or broke.
+    #[error("the stream broke: {}", .0.message())]
+    Stream(#[source] GrpcStatus),
+    /// The server took too long to open the stream.
+    #[error("the server did not open the stream in time")]
+    Slow,
+    /// The server closed the stream without a word.
+    #[error("the server closed the stream")]
+    Closed,
+    /// Nothing could be sent for too long.
+    #[error("nothing could be sent for {} s", STALL_TIMEOUT.as_secs())]
+    Stalled,
+    /// A rule of the protocol says so.
+    #[error(transparent)]
+    Left(#[from] Leave),
+    /// The agent stops; it has said goodbye.
+    #[error("the agent stops")]
+    Stopped,
+}
+
+impl Ended {
+    /// The server's farewell, which may order a wait.
+    pub(super) fn goodbye(&self) -> Option<&Goodbye> {
+        match self {
+            Self::Left(Leave::Goodbye(goodbye)) => Some(goodbye),
+            _ => None,
+        }
+    }
+}
+
+/// Where messages go out.
+struct Outbound {
+    queue: mpsc::Sender<AgentMessage>,
+    /// The answer to the last push. Nothing is read while it waits, so one place is enough.
+    answer: Option<ConfigResult>,
+    /// Since when a message has waited for a place.
+    waiting_since: Option<Instant>,
+}
+
+impl Control {
+    /// Runs one session to its end. `lasted` is told how long it was open.
+    pub(super) async fn run_session(&mut self, channel: Channel, lasted: &mut Duration) -> Ended {
+        let mut session = Session::new(clock::now());
+        let ended = match self.open(channel).await {
+            Ok((mut inbound, outbound)) => {
+                let ended = self.exchange(&mut session, &mut inbound, outbound).await;
+                *lasted = session.lasted(clock::now());
+                ended
+            }
+            Err(ended) => ended,
+        };
+        self.status.set_connected(false);
+        ended
+    }
+
+    async fn open(&self, channel: Channel) -> Result<(Streaming<ServerMessage>, Outbound), Ended> {
+        let (queue, messages) = mpsc::channel(OUTBOUND_MAX);
+        let mut client = FleetClient::new(channel)
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        // The first message waits in the queue, so the server can read it before it answers.
+        if queue
+            .try_send(FromAgent::Hello(self.hello()).into())
+            .is_err()
+        {
+            return Err(Ended::Closed);
+        }
+        let response = timeout(OPEN_TIMEOUT, client.session(ReceiverStream::new(messages)))
+            .await
+            .map_err(|_| Ended::Slow)?
+            .map_err(Ended::Stream)?;
+        let outbound = Outbound {
+            queue,
+            answer: None,
+            waiting_since: None,
+        };
+        Ok((response.into_inner(), outbound))
+    }
+
+    fn hello(&self) -> Hello {
+        Hello {
+            protocol_min: PROTOCOL_MIN,
+            protocol_max: PROTOCOL_MAX,
+            agent_version: VERSION.to_owned(),
+            gateway: self.gateway.clone(),
+            name: self.name.clone(),
+            labels: self.labels.clone(),
+            instance: self.status.instance().to_owned(),
+            applied: self.lineage.applied.clone(),
+            wall_ms: u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX),
+            previous_session_epoch: self.lineage.session_epoch,
+            capabilities: Vec::new(),
+        }
+    }
+
+    async fn exchange(
+        &mut self,
+        session: &mut Session,
+        inbound: &mut Streaming<ServerMessage>,
+        mut outbound: Outbound,
+    ) -> Ended {
+        let plane = self.plane.clone();
+        let (stop, draining) = (self.stop.clone(), self.draining.clone());
+        let mut drain_told = false;
+        let mut changed = pin!(plane.changed().notified());
+        loop {
+            let now = clock::now();
+            let report_due = match session.due(now) {
+                Ok(due) => due,
+                Err(leave) => return leave.into(),
+            };
+            let mut wake = session.wake_at();
+            let sending = report_due || outbound.answer.is_some();
+            if sending {
+                let since = *outbound.waiting_since.get_or_insert(now);
+                if now >= since + STALL_TIMEOUT {
+                    return Ended::Stalled;
+                }
+                wake = since + STALL_TIMEOUT;
+            }
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                place = outbound.queue.reserve(), if sending => {
+                    let Ok(place) = place else { return Ended::Closed };
+                    outbound.waiting_since = None;
+                    let message = match outbound.answer.take() {
+                        Some(answer) => Some(FromAgent::ConfigResult(answer)),
+                        None => self.report(session),
+                    };
+                    if let Some(message) = message {
+                        place.send(message.into());
+                    }
+                }
+                received = inbound.message(), if outbound.answer.is_none() => {
+                    let message = match received {
+                        Ok(Some(message)) => message,
+                        Ok(None) => return Ended::Closed,
+                        Err(status) => return Ended::Stream(status),
+                    };
+                    match self.take(session, message).await {
+                        Ok(answer) => outbound.answer = answer,
+                        Err(leave) => return leave.into(),
+                    }
+                }
+                () = changed.as_mut() => {
+                    changed.set(plane.changed().notified());
+                    session.stir(clock::now());
+                }
+                () = draining.cancelled(), if !drain_told => {
+                    drain_told = true;
+                    session.stir(clock::now());
+                }
+                () = sleep_until(wake.into()) => {}
+            }
+        }
+        say_bye(outbound.queue, inbound).await;
+        Ended::Stopped
+    }
+
+    fn report(&self, session: &mut Session) -> Option<FromAgent> {
+        let limits = session.limits()?;
+        let numbered = session.number(clock::now(), clock::jitter())?;
+        let report = build(&self.plane, &self.status, numbered, limits);
+        self.plane.report_sent();
+        Some(FromAgent::Report(report))
+    }
+
+    async fn take(
+        &mut self,
+        session: &mut Session,
+        message: ServerMessage,
+    ) -> Result<Option<ConfigResult>, Leave> {
+        let push_nonce = match &message.message {
+            Some(server_message::Message::ConfigPush(push)) => Some(push.nonce),
+            _ => None,
+        };
+        let message = match FromServer::try_from(message) {
+            Ok(message) => message,
+            Err(WireError::Empty) => {
+                tracing::debug!("skipped a message this version does not know");
+                return Ok(None);
+            }
+            Err(error) => {
+                let Some(nonce) = push_nonce else {
+                    return Err(Leave::Protocol(error.to_string()));
+                };
+                let errors = super::unreadable_push(&error);
+                self.plane.config_rejected();
+                tracing::error!(%error, "a pushed revision cannot be read");
+                return Ok(Some(refusal(nonce, errors, &self.lineage)));
+            }
+        };
+        if let FromServer::ReportAck(ack) = &message
+            && let Some(reason) = &ack.refused
+        {
+            tracing::warn!(seq = ack.seq, %reason, "the control plane refused a report");
+        }
+        match session.receive(message, &mut self.lineage, clock::now())? {
+            Step::None => Ok(None),
+            Step::Opened { confirmed } => {
+                self.opened(confirmed);
+                Ok(None)
+            }
+            Step::Answer(answer) => {
+                self.plane.config_rejected();
+                tracing::warn!(
+                    serving = answer.revision,
+                    "refused a revision older than the served one"
+                );
+                Ok(Some(answer))
+            }
+            Step::Adopt(push) => Ok(Some(self.adopt(session, push).await)),
+        }
+    }
+
+    fn opened(&self, confirmed: bool) {
+        self.status.set_connected(true);
+        if confirmed {
+            self.status.confirm();
+        }
+        tracing::info!(gateway = %self.gateway, "connected to the control plane");
+    }
+
+    /// Tries a revision. It runs beside the event loop because compiling a large document takes
+    /// long enough to matter, and is waited for, so that answers and revisions keep their order.
+    async fn adopt(&mut self, session: &Session, push: ConfigPush) -> ConfigResult {
+        let adopter = Arc::clone(&self.adopter);
+        let gateway = self.gateway.clone();
+        let (document, hash, revision) = (push.document.clone(), push.hash.clone(), push.revision);
+        let tried = tokio::task::spawn_blocking(move || {
+            let expected = Expected {
+                gateway: &gateway,
+                hash: &hash,
+                revision,
+                source: ConfigSource::Live,
+            };
+            adopter.adopt_json(&document, expected)
+        });
+        let tried = tried
+            .await
+            .unwrap_or_else(|error| Err(super::failed_task(&error)));
+        let (verdict, document) = match tried {
+            Ok(adopted) => (Ok(fit_texts(adopted.problems)), Some(adopted.document)),
+            Err(errors) => (Err(fit_errors(errors)), None),
+        };
+        self.log_verdict(revision, &verdict);
+        let answer = session.judged(&push, verdict, &mut self.lineage);
+        if let Some(document) = document
+            && let Some(applied) = &self.lineage.applied
+        {
+            self.status.confirm();
+            self.status.clear(Topic::RolledBack);
+            self.status.clear(Topic::CacheRead);
+            if let Some(writer) = &self.writer {
+                writer.keep(Entry {
+                    gateway: self.gateway.clone(),
+                    revision,
+                    hash: push.hash,
+                    control_epoch: applied.control_epoch.clone().unwrap_or_default(),
+                    document,
+                });
+            }
+        }
+        answer
+    }
+}
+
+/// Sends the last message and gives it time to leave.
+async fn say_bye(queue: mpsc::Sender<AgentMessage>, inbound: &mut Streaming<ServerMessage>) {
+    let farewell = async {
+        let bye = FromAgent::Bye(Bye {
+            reason: "the agent stops".to_owned(),
+        });
+        if queue.send(bye.into()).await.is_err() {
+            return;
+        }
+        drop(queue);
+        while let Ok(Some(_)) = inbound.message().await {}
+    };
+    if timeout(BYE_TIMEOUT, farewell).await.is_err() {
+        tracing::debug!("the control plane did not close the stream after the goodbye");
+    }
+}
