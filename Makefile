@@ -1,0 +1,50 @@
+# What people type. `make` alone lists it.
+
+.DEFAULT_GOAL := help
+VENV := .venv
+PYTHON := python3
+
+.PHONY: help run test bench lint audit fmt web setup setup-bench clean
+
+help: ## list the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## build and start the demonstration: control plane, three agents, simulated providers, traffic
+	cargo build --locked --bin lanekeeper
+	exec target/debug/lanekeeper demo
+
+test: setup ## install what the tests need when it is missing, then run every test
+	cargo build --locked --workspace --all-targets
+	cargo test --locked --workspace
+
+lint: ## formatting, clippy, licences and sources of dependencies
+	cargo fmt --all --check
+	cargo clippy --locked --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
+	scripts/install-cargo-deny.sh
+	cargo deny --locked check licenses bans sources
+
+audit: ## known vulnerabilities of dependencies (needs the advisory database on the network)
+	scripts/install-cargo-deny.sh
+	cargo deny --locked check advisories
+
+fmt: ## format the code
+	cargo fmt --all
+
+bench: setup-bench ## measure the agent beside nginx, and the breaker alone; writes bench-results/
+	cargo build --locked --profile dist --bin lanekeeper
+	cargo bench --locked -p lanekeeper-breaker
+	$(PYTHON) tests/bench/run.py
+
+web: ## the page is plain files embedded by cargo; this checks that they are complete
+	cargo test --locked -p lanekeeper-dashboard-api page
+
+setup: ## Debian packages and Python clients that the tests need
+	scripts/install-test-needs.sh $(VENV)
+
+setup-bench: setup
+	scripts/install-bench-needs.sh
+
+clean: ## remove everything that was built
+	cargo clean
+	rm -rf $(VENV)
