@@ -182,3 +182,84 @@ fn problem(code: &str, message: impl Into<String>) -> Problem {
         message: message.into(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    fn document() -> Value {
+        json!({
+            "gateway": "edge",
+            "providers": {"p": {"protocol": "openai", "base_url": "http://127.0.0.1:9", "api_key": null}},
+            "models": {"m": {"provider": "p"}},
+            "pools": {"chat": {"members": [{"target": "m"}]}}
+        })
+    }
+
+    fn expected(hash: &str) -> Expected<'_> {
+        Expected {
+            gateway: "edge",
+            hash,
+            revision: 4,
+            source: ConfigSource::Live,
+        }
+    }
+
+    fn status() -> Arc<Status> {
+        Arc::new(Status::new(clock::now()))
+    }
+
+    #[test]
+    fn a_good_document_reaches_the_data_plane_with_its_facts() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (status, sink) = (status(), Arc::clone(&seen));
+        let adopter = Adopter::with(Arc::clone(&status), move |gateway, meta| {
+            sink.lock().push((gateway.name.to_string(), meta));
+            vec!["MISSING_KEY is not set".to_owned()]
+        });
+        let hash = content_hash(&document());
+        let text = serde_json::to_vec(&document()).unwrap();
+        let adopted = adopter.adopt_json(&text, expected(&hash)).unwrap();
+        assert_eq!(adopted.problems, ["MISSING_KEY is not set"]);
+        assert_eq!(adopted.document, document());
+        let seen = seen.lock();
+        assert_eq!(seen.len(), 1);
+        assert_eq!((seen[0].0.as_str(), seen[0].1.revision), ("edge", 4));
+        assert_eq!(seen[0].1.hash, hash);
+        assert_eq!(status.gateway(), "edge");
+    }
+
+    #[test]
+    fn nothing_doubtful_reaches_the_data_plane() {
+        let adopter = Adopter::with(status(), |_, _| panic!("reached"));
+        let good = content_hash(&document());
+        let mut other = document();
+        other["gateway"] = json!("other");
+        let other_hash = content_hash(&other);
+        for (text, hash, code) in [
+            (json!([1, 2]).to_string(), "0", "hash_mismatch"),
+            ("{".to_owned(), &*good, "syntax"),
+            (document().to_string(), &*"0".repeat(64), "hash_mismatch"),
+            (other.to_string(), &*other_hash, "wrong_gateway"),
+        ] {
+            let errors = adopter
+                .adopt_json(text.as_bytes(), expected(hash))
+                .unwrap_err();
+            assert_eq!(errors[0].code, code, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_compiler_refuses_the_revision_and_no_more() {
+        let adopter = Adopter::with(status(), |_, _| panic!("a bug in the compiler"));
+        let hash = content_hash(&document());
+        let errors = adopter
+            .adopt_value(&document(), expected(&hash))
+            .unwrap_err();
+        assert_eq!(errors[0].code, "internal");
+        assert!(!errors[0].message.contains("a bug in the compiler"));
+    }
+}

@@ -99,4 +99,34 @@ mod tests {
         goodbye.jitter = Duration::ZERO;
         assert_eq!(backoff.wait(Some(&goodbye), MOST), ORDERED_MAX);
     }
+
+    /// Small pseudo-random numbers in `[0, 1)`, the same in every run.
+    fn chances() -> impl FnMut() -> f64 {
+        let mut state = 7_u64;
+        move || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            (state >> 11) as f64 / (1_u64 << 53) as f64
+        }
+    }
+
+    #[test]
+    fn a_fleet_that_lost_its_server_does_not_storm_it() {
+        const AGENTS: usize = 1000;
+        const SECONDS: usize = 300;
+        let mut chance = chances();
+        let mut dials = vec![0_usize; SECONDS];
+        for _ in 0..AGENTS {
+            let (mut backoff, mut at) = (Backoff::default(), 0.0);
+            while (at as usize) < SECONDS {
+                dials[at as usize] += 1;
+                backoff.ended(Duration::ZERO);
+                at += backoff.wait(None, chance()).as_secs_f64();
+            }
+        }
+        let busiest = dials[60..].iter().max().unwrap();
+        // The cap's mean wait is 15 s, so an even spread is 67 a second.
+        assert!(*busiest < AGENTS / 8, "{busiest} dials in one second");
+    }
 }

@@ -105,7 +105,8 @@ fn fit_text(text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lanekeeper_model::{CellState, LaneName, PoolName, ProviderName};
+    use lanekeeper_model::CellState;
+    use serde_json::json;
 
     const ROOMY: Limits = Limits {
         message_bytes: 1 << 24,
@@ -113,23 +114,8 @@ mod tests {
     };
 
     fn cell(lane: &str, state: CellState) -> CellReport {
-        CellReport {
-            pool: PoolName::direct(),
-            lane: LaneName::try_from(lane.to_owned()).unwrap(),
-            provider: ProviderName::try_from("p".to_owned()).unwrap(),
-            endpoint: None,
-            state,
-            state_age_ms: 0,
-            cooldown_remaining_ms: 0,
-            parked_remaining_ms: 0,
-            streak: 0,
-            trips: 0,
-            window_ok: 0,
-            window_failed: 0,
-            cause: None,
-            override_action: None,
-            advisory: false,
-        }
+        let text = json!({"pool": "", "lane": lane, "provider": "p", "state": state});
+        serde_json::from_value(text).unwrap()
     }
 
     fn lanes(cells: &[CellReport]) -> Vec<&str> {

@@ -141,12 +141,22 @@ impl Peer {
 
     /// Reads the Hello and answers it.
     pub async fn open(&mut self, control_epoch: &str, target_revision: u64) -> Hello {
+        self.open_with(control_epoch, target_revision, Duration::from_secs(10))
+            .await
+    }
+
+    pub async fn open_with(
+        &mut self,
+        control_epoch: &str,
+        target_revision: u64,
+        report_interval: Duration,
+    ) -> Hello {
         let hello = self.hello().await;
         let welcome = Welcome {
             session_epoch: 1,
             control_epoch: control_epoch.to_owned(),
-            report_interval: Duration::from_secs(10),
-            report_phase: Duration::from_secs(10),
+            report_interval,
+            report_phase: report_interval,
             stale_after: Duration::from_secs(30),
             target_revision,
             protocol: 1,
