@@ -1,0 +1,146 @@
+//! What the control plane counts.
+
+use std::time::Duration;
+
+use lanekeeper_proto::message::GoodbyeReason;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::session::Reported;
+
+/// All metrics of one process, with the registry that prints them.
+pub(crate) struct Metrics {
+    registry: Registry,
+    /// Open sessions.
+    pub(crate) sessions: Gauge,
+    reports: Family<ReportLabels, Counter>,
+    /// From a push to its answer.
+    push_seconds: Histogram,
+    config_rejects: Counter,
+    goodbyes: Family<GoodbyeLabels, Counter>,
+    writes: Family<WriteLabels, Counter>,
+    polls: Family<PollLabels, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ReportLabels {
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct GoodbyeLabels {
+    reason: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WriteLabels {
+    to: Destination,
+    result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PollLabels {
+    result: &'static str,
+}
+
+/// Where what is known of agents is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+pub(crate) enum Destination {
+    /// The live view.
+    Live,
+    /// The configuration database.
+    Store,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("lanekeeper");
+        let sessions = Gauge::default();
+        let reports = Family::default();
+        // 1 ms to 65 s.
+        let push_seconds = Histogram::new(exponential_buckets(0.001, 2.0, 17));
+        let config_rejects = Counter::default();
+        let goodbyes = Family::default();
+        let writes = Family::default();
+        let polls = Family::default();
+        registry.register("sessions", "Agent sessions open now", sessions.clone());
+        registry.register("reports", "Reports received", reports.clone());
+        registry.register(
+            "push_seconds",
+            "Time from a configuration push to its answer",
+            push_seconds.clone(),
+        );
+        registry.register(
+            "config_rejects",
+            "Pushed revisions that an agent refused",
+            config_rejects.clone(),
+        );
+        registry.register(
+            "goodbyes",
+            "Sessions ended by this server",
+            goodbyes.clone(),
+        );
+        registry.register("record_writes", "Writes of agent records", writes.clone());
+        registry.register(
+            "config_polls",
+            "Looks for newer revisions in the configuration database",
+            polls.clone(),
+        );
+        Self {
+            registry,
+            sessions,
+            reports,
+            push_seconds,
+            config_rejects,
+            goodbyes,
+            writes,
+            polls,
+        }
+    }
+
+    pub(crate) fn reported(&self, reported: Reported) {
+        let result = match reported {
+            Reported::Accepted => "accepted",
+            Reported::Older => "older",
+            Reported::Refused => "refused",
+        };
+        self.reports.get_or_create(&ReportLabels { result }).inc();
+    }
+
+    pub(crate) fn answered(&self, took: Duration, applied: bool) {
+        self.push_seconds.observe(took.as_secs_f64());
+        if !applied {
+            self.config_rejects.inc();
+        }
+    }
+
+    pub(crate) fn goodbye(&self, reason: GoodbyeReason) {
+        let reason = reason.as_str();
+        self.goodbyes.get_or_create(&GoodbyeLabels { reason }).inc();
+    }
+
+    pub(crate) fn written(&self, to: Destination, ok: bool) {
+        let result = result(ok);
+        self.writes.get_or_create(&WriteLabels { to, result }).inc();
+    }
+
+    pub(crate) fn polled(&self, ok: bool) {
+        let result = result(ok);
+        self.polls.get_or_create(&PollLabels { result }).inc();
+    }
+
+    /// The whole exposition, in OpenMetrics text.
+    pub(crate) fn encode(&self) -> Result<String, std::fmt::Error> {
+        let mut out = String::new();
+        text::encode(&mut out, &self.registry)?;
+        Ok(out)
+    }
+}
+
+fn result(ok: bool) -> &'static str {
+    if ok { "ok" } else { "failed" }
+}

@@ -1,0 +1,79 @@
+//! The bounded queue of one session: one slot for each kind of message, the newest of a kind
+//! replacing the one that still waits. A slow reader therefore costs four messages at most.
+
+use lanekeeper_proto::message::{ConfigPush, FromServer, Goodbye, ReportAck, Welcome};
+
+/// Messages that wait for room on the stream.
+#[derive(Debug, Default)]
+pub(crate) struct Outgoing {
+    welcome: Option<Welcome>,
+    push: Option<ConfigPush>,
+    ack: Option<ReportAck>,
+    goodbye: Option<Goodbye>,
+}
+
+impl Outgoing {
+    /// Adds a message, in place of a waiting one of its kind.
+    pub(crate) fn put(&mut self, message: FromServer) {
+        match message {
+            FromServer::Welcome(welcome) => self.welcome = Some(welcome),
+            FromServer::ConfigPush(push) => self.push = Some(push),
+            FromServer::ReportAck(ack) => self.ack = Some(ack),
+            FromServer::Goodbye(goodbye) => self.goodbye = Some(goodbye),
+        }
+    }
+
+    /// Takes the next message: the greeting first, the farewell last, and acknowledgements before
+    /// a document that may take long to write.
+    pub(crate) fn take(&mut self) -> Option<FromServer> {
+        let welcome = self.welcome.take().map(FromServer::Welcome);
+        welcome
+            .or_else(|| self.ack.take().map(FromServer::ReportAck))
+            .or_else(|| self.push.take().map(FromServer::ConfigPush))
+            .or_else(|| self.goodbye.take().map(FromServer::Goodbye))
+    }
+
+    /// Nothing waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.welcome.is_none()
+            && self.push.is_none()
+            && self.ack.is_none()
+            && self.goodbye.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ack(seq: u64) -> FromServer {
+        FromServer::ReportAck(ReportAck {
+            seq,
+            want_dense: false,
+            next_interval: None,
+            refused: None,
+        })
+    }
+
+    fn push(nonce: u64) -> FromServer {
+        FromServer::ConfigPush(ConfigPush {
+            nonce,
+            revision: nonce,
+            document: bytes::Bytes::new(),
+            hash: String::new(),
+        })
+    }
+
+    #[test]
+    fn waiting_message_is_replaced_by_a_newer_one_of_its_kind() {
+        let mut outgoing = Outgoing::default();
+        for seq in 1..=1000 {
+            outgoing.put(ack(seq));
+            outgoing.put(push(seq));
+        }
+        assert_eq!(outgoing.take(), Some(ack(1000)));
+        assert_eq!(outgoing.take(), Some(push(1000)));
+        assert!(outgoing.is_empty());
+        assert_eq!(outgoing.take(), None);
+    }
+}

@@ -1,0 +1,116 @@
+//! Starts the parts of a control plane in order and ends them in order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use lanekeeper_store::{ConfigStore, LiveView};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::core::Core;
+use crate::intake::{FACTS_WRITERS, LIVE_WRITERS};
+use crate::{Config, Error, grpc, ops};
+
+/// The addresses that were bound.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// Where agents dial.
+    pub grpc: SocketAddr,
+    /// Where probes and scrapers look.
+    pub ops: SocketAddr,
+}
+
+/// Runs a control plane until `shutdown` is cancelled. `ready` is called once, when the listeners
+/// are bound and the configuration has been read once.
+///
+/// At the end every session gets a Goodbye, so that agents return elsewhere without waiting for a
+/// time-out; all is over [`crate::Timing::shutdown_grace`] and a second later at most.
+///
+/// # Errors
+///
+/// [`Error::Config`] and [`Error::Listen`] at the start, [`Error::Ended`] when a listener fails.
+pub async fn run(
+    config: Config,
+    store: ConfigStore,
+    live: Arc<dyn LiveView>,
+    shutdown: CancellationToken,
+    ready: impl FnOnce(Addresses),
+) -> Result<(), Error> {
+    config.check()?;
+    let (grpc_listener, grpc) = bind("grpc", config.grpc_listen)?;
+    let (ops_listener, ops) = bind("ops", config.ops_listen)?;
+
+    let hints = live.subscribe();
+    let core = Core::new(&config, store, live);
+    // Ended after the sessions, whose last words they write.
+    let behind = CancellationToken::new();
+    let tasks = TaskTracker::new();
+    tasks.spawn(Arc::clone(&core.watch).follow(hints, config.timing.poll_interval, behind.clone()));
+    for _ in 0..LIVE_WRITERS {
+        tasks.spawn(Arc::clone(&core.records).write(behind.clone()));
+    }
+    for _ in 0..FACTS_WRITERS {
+        tasks.spawn(Arc::clone(&core.facts).write(behind.clone()));
+    }
+    tasks.close();
+
+    let serving = async {
+        let mut epoch = core.watch.epoch();
+        let first = epoch.wait_for(|epoch| !epoch.is_empty());
+        tokio::select! {
+            read = first => drop(read),
+            () = core.closing.cancelled() => return Ok(()),
+        }
+        ready(Addresses { grpc, ops });
+        tracing::info!(%grpc, %ops, "the control plane serves agents");
+        grpc::serve(
+            Arc::clone(&core),
+            grpc_listener,
+            config.connections_max,
+            config.sessions_max,
+        )
+        .await
+        .map_err(|source| Error::Ended {
+            listener: "grpc",
+            source: source.into(),
+        })
+    };
+    // Whichever part ends first takes the other with it.
+    let grpc_part = async {
+        let result = serving.await;
+        core.closing.cancel();
+        behind.cancel();
+        result
+    };
+    let ops_part = async {
+        let result = ops::serve(Arc::clone(&core), ops_listener, behind.clone()).await;
+        core.closing.cancel();
+        result.map_err(|source| Error::Ended {
+            listener: "ops",
+            source: source.into(),
+        })
+    };
+    let stop = async {
+        tokio::select! {
+            () = shutdown.cancelled() => core.closing.cancel(),
+            () = core.closing.cancelled() => {}
+        }
+    };
+    let (grpc_result, ops_result, ()) = tokio::join!(grpc_part, ops_part, stop);
+    if tokio::time::timeout(config.timing.shutdown_grace, tasks.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!("the last records could not be written in time");
+    }
+    grpc_result.and(ops_result)
+}
+
+fn bind(listener: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {
+    let failed = |source| Error::Listen { listener, source };
+    let socket = lanekeeper_serve::bind(address, false).map_err(failed)?;
+    let socket = TcpListener::from_std(socket).map_err(failed)?;
+    let bound = socket.local_addr().map_err(failed)?;
+    Ok((socket, bound))
+}

@@ -1,0 +1,308 @@
+//! Runs one session on its stream: reads and writes, waits and wakes, and carries out what the
+//! session wants done. All rules are in [`crate::session`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::StreamExt;
+use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
+use lanekeeper_proto::wire;
+use tokio::sync::{mpsc, watch};
+use tonic::{Status, Streaming};
+
+use crate::clock;
+use crate::core::Core;
+use crate::intake::facts;
+use crate::link::Link;
+use crate::outgoing::Outgoing;
+use crate::session::{Effect, Fault, Opening, Session, first, negotiate};
+use crate::sessions::Entered;
+use crate::target::Target;
+
+/// Messages between a session and its connection; more wait in [`Outgoing`], where they coalesce.
+pub(crate) const STREAM_BUFFER: usize = 1;
+
+/// What the response stream is fed with.
+pub(crate) type Item = Result<wire::ServerMessage, Status>;
+
+/// Serves one stream from its first message to its end.
+pub(crate) async fn serve(
+    core: Arc<Core>,
+    mut inbound: Streaming<wire::AgentMessage>,
+    writer: mpsc::Sender<Item>,
+    link: Option<Link>,
+) {
+    let mut stream = Writer {
+        writer,
+        outgoing: Outgoing::default(),
+        progress: clock::now(),
+        stall_timeout: core.timing.stall_timeout,
+    };
+    let ended = match greet(&core, &mut inbound).await {
+        Ok(hello) => converse(&core, hello, &mut inbound, &mut stream).await,
+        Err(ended) => Err(ended),
+    };
+    let farewell = match ended {
+        Ok(()) | Err(End::Gone) => Ok(()),
+        Err(End::Farewell(goodbye)) => {
+            core.metrics.goodbye(goodbye.reason);
+            stream.outgoing.put(FromServer::Goodbye(goodbye));
+            stream.finish().await
+        }
+        Err(End::Fault(status)) => {
+            tracing::debug!(%status, "a stream broke the protocol");
+            stream.fail(status).await
+        }
+        Err(End::Stalled) => Err(Stalled),
+    };
+    if farewell.is_err() {
+        tracing::warn!(
+            peer = ?link.as_ref().and_then(|link| link.peer),
+            "an agent does not read what it is sent; its connection is cut"
+        );
+        if let Some(link) = link {
+            link.cut.cancel();
+        }
+    }
+}
+
+/// Why a stream ends other than by the agent's Bye.
+enum End {
+    /// The other end is gone.
+    Gone,
+    /// This side leaves in-band.
+    Farewell(Goodbye),
+    /// The protocol was broken.
+    Fault(Status),
+    /// The agent does not read.
+    Stalled,
+}
+
+impl From<Fault> for End {
+    fn from(fault: Fault) -> Self {
+        Self::Fault(Status::invalid_argument(fault.to_string()))
+    }
+}
+
+impl From<Stalled> for End {
+    fn from(_: Stalled) -> Self {
+        Self::Stalled
+    }
+}
+
+async fn greet(core: &Core, inbound: &mut Streaming<wire::AgentMessage>) -> Result<Hello, End> {
+    let message = tokio::select! {
+        biased;
+        () = core.closing.cancelled() => return Err(End::Farewell(core.shutdown_goodbye())),
+        message = tokio::time::timeout(core.timing.hello_timeout, inbound.next()) => message,
+    };
+    match message {
+        Ok(Some(Ok(envelope))) => Ok(first(FromAgent::try_from(envelope))?),
+        Ok(Some(Err(status))) => Err(End::Fault(status)),
+        Ok(None) => Err(End::Gone),
+        Err(_) => Err(End::Fault(Status::deadline_exceeded("no Hello in time"))),
+    }
+}
+
+async fn converse(
+    core: &Arc<Core>,
+    hello: Hello,
+    inbound: &mut Streaming<wire::AgentMessage>,
+    stream: &mut Writer,
+) -> Result<(), End> {
+    let protocol = negotiate(&hello).map_err(End::Farewell)?;
+    let subscription = core.watch.subscribe(&hello.gateway);
+    let mut target = subscription.target;
+    let mut control_epoch = core.watch.epoch();
+    let now_ms = clock::unix_ms();
+    let session_epoch = core
+        .epochs
+        .lock()
+        .next(now_ms, hello.previous_session_epoch);
+    let entered = core.sessions.enter(
+        (hello.gateway.clone(), hello.instance.clone()),
+        session_epoch,
+    );
+    let open = OpenSession::new(core, entered);
+    let opening = Opening {
+        session_epoch,
+        control_epoch: control_epoch.borrow_and_update().clone(),
+        head: subscription.head,
+        target: target.borrow_and_update().clone(),
+        now: clock::now(),
+        now_ms,
+    };
+    let (mut session, effects) = Session::open(hello, protocol, &core.rules, opening);
+    tracing::info!(
+        gateway = %session.record().gateway,
+        agent = session.record().name,
+        instance = session.record().instance,
+        "session open"
+    );
+    open.carry_out(effects, &session, stream);
+
+    while !session.is_closed() {
+        let effects = tokio::select! {
+            message = inbound.next() => match message {
+                Some(Ok(envelope)) => session.receive(
+                    FromAgent::try_from(envelope),
+                    clock::now(),
+                    clock::unix_ms(),
+                )?,
+                Some(Err(status)) => return Err(End::Fault(status)),
+                None => return Err(End::Gone),
+            },
+            written = stream.write(), if !stream.outgoing.is_empty() => {
+                written?;
+                Vec::new()
+            }
+            Ok(()) = target.changed() => session.aim(newest(&mut target), clock::now()),
+            () = tokio::time::sleep_until(session.next_tick().into()) => {
+                session.tick(clock::now())
+            }
+            () = core.closing.cancelled() => session.leave(core.shutdown_goodbye()),
+            () = open.entered.replaced.cancelled() => session.leave(Goodbye {
+                reason: GoodbyeReason::Replaced,
+                detail: "this agent instance opened a newer session".to_owned(),
+                reconnect_after: Duration::ZERO,
+                jitter: core.timing.reconnect_jitter,
+            }),
+            Ok(()) = control_epoch.changed() => session.leave(Goodbye {
+                reason: GoodbyeReason::Restored,
+                detail: "the configuration database has another history now".to_owned(),
+                reconnect_after: Duration::ZERO,
+                jitter: core.timing.reconnect_jitter,
+            }),
+        };
+        open.carry_out(effects, &session, stream);
+    }
+    stream.finish().await?;
+    Ok(())
+}
+
+fn newest(target: &mut watch::Receiver<Option<Arc<Target>>>) -> Option<Arc<Target>> {
+    target.borrow_and_update().clone()
+}
+
+/// A session in the register and in the counts, for as long as it lives.
+struct OpenSession {
+    core: Arc<Core>,
+    entered: Entered,
+}
+
+impl OpenSession {
+    fn new(core: &Arc<Core>, entered: Entered) -> Self {
+        core.metrics.sessions.inc();
+        Self {
+            core: Arc::clone(core),
+            entered,
+        }
+    }
+
+    fn carry_out(&self, effects: Vec<Effect>, session: &Session, stream: &mut Writer) {
+        let record = session.record();
+        for effect in effects {
+            match effect {
+                Effect::Send(message) => {
+                    if let FromServer::Goodbye(goodbye) = &message {
+                        self.core.metrics.goodbye(goodbye.reason);
+                    }
+                    stream.put(message);
+                }
+                Effect::Record { notable } => {
+                    let key = self.entered.key().clone();
+                    self.core
+                        .records
+                        .keep(key, Arc::new(record.clone()), notable);
+                }
+                Effect::Facts => {
+                    let facts = Arc::new(facts(record, clock::unix_ms()));
+                    self.core.facts.once(self.entered.key().clone(), facts);
+                }
+                Effect::Answered { took, applied } => {
+                    self.core.metrics.answered(took, applied);
+                    if let (false, Some(rejected)) = (applied, &record.last_error) {
+                        tracing::warn!(
+                            gateway = %record.gateway,
+                            agent = record.name,
+                            revision = rejected.revision,
+                            errors = rejected.errors.len(),
+                            "an agent refused a revision"
+                        );
+                    }
+                }
+                Effect::Reported(reported) => self.core.metrics.reported(reported),
+                Effect::Close => {}
+            }
+        }
+    }
+}
+
+impl Drop for OpenSession {
+    fn drop(&mut self) {
+        self.core.metrics.sessions.dec();
+        // A newer session of the instance has taken the place and keeps it.
+        if self.entered.is_latest() {
+            self.core.records.release(self.entered.key());
+        }
+    }
+}
+
+/// The agent has not read for too long.
+struct Stalled;
+
+/// The sending half of a stream, with what waits for it.
+struct Writer {
+    writer: mpsc::Sender<Item>,
+    outgoing: Outgoing,
+    /// When something was last taken by the connection, or began to wait.
+    progress: Instant,
+    stall_timeout: Duration,
+}
+
+impl Writer {
+    fn put(&mut self, message: FromServer) {
+        if self.outgoing.is_empty() {
+            self.progress = clock::now();
+        }
+        self.outgoing.put(message);
+    }
+
+    /// Hands one message over. Safe to be dropped half-way: nothing is taken before there is room.
+    async fn write(&mut self) -> Result<(), Stalled> {
+        let deadline = self.progress + self.stall_timeout;
+        match tokio::time::timeout_at(deadline.into(), self.writer.reserve()).await {
+            Ok(Ok(room)) => {
+                if let Some(message) = self.outgoing.take() {
+                    room.send(Ok(message.into()));
+                }
+                self.progress = clock::now();
+                Ok(())
+            }
+            Ok(Err(_)) => {
+                // The stream is gone, which its reading half tells too.
+                self.outgoing = Outgoing::default();
+                Ok(())
+            }
+            Err(_) => Err(Stalled),
+        }
+    }
+
+    /// Hands over everything that waits.
+    async fn finish(&mut self) -> Result<(), Stalled> {
+        while !self.outgoing.is_empty() {
+            self.write().await?;
+        }
+        // Until it has been taken, too: dropping the sender is fine, the channel keeps its content.
+        Ok(())
+    }
+
+    /// Ends the stream with an error.
+    async fn fail(&mut self, status: Status) -> Result<(), Stalled> {
+        let sent = self.writer.send(Err(status));
+        match tokio::time::timeout(self.stall_timeout, sent).await {
+            Ok(_) => Ok(()),
+            Err(_) => Err(Stalled),
+        }
+    }
+}
