@@ -1,1 +1,245 @@
-//! Tests of the module above.
+//! Field reports B45 to B49: bodies under status 200, and what they prove.
+
+use lanekeeper_model::gateway::ErrorMeaning;
+
+use super::super::classify::Disposition;
+use super::*;
+
+fn judged(dialect: Dialect, body: &str) -> Answer {
+    let error_map: BTreeMap<String, ErrorMeaning> = BTreeMap::new();
+    let rules = Rules {
+        protocol: dialect.protocol(),
+        error_map: &error_map,
+        passthrough: false,
+    };
+    inspect(rules, dialect, body.as_bytes())
+}
+
+fn name(answer: &Answer) -> &'static str {
+    match answer {
+        Answer::Good => "good",
+        Answer::Empty => "empty",
+        Answer::Error(_) => "error",
+        Answer::Malformed => "malformed",
+    }
+}
+
+#[test]
+fn answers_are_told_from_nothing() {
+    use Dialect as D;
+    let rows = [
+        (
+            D::OpenAiChat,
+            r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"Hi"},"finish_reason":"stop"}]}"#,
+            "good",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c1"}]},"finish_reason":"tool_calls"}]}"#,
+            "good",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"role":"assistant","content":null,"refusal":"no"},"finish_reason":"stop"}]}"#,
+            "good",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"role":"assistant","content":""},"finish_reason":"length"}]}"#,
+            "good",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"role":"assistant","content":""},"finish_reason":"content_filter"}]}"#,
+            "good",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"error":null,"choices":[{"message":{"content":"x"},"finish_reason":"stop"}]}"#,
+            "good",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"role":"assistant","content":null},"finish_reason":"stop"}]}"#,
+            "empty",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"role":"assistant","content":"","tool_calls":[]},"finish_reason":"stop"}]}"#,
+            "empty",
+        ),
+        (D::OpenAiChat, "", "malformed"),
+        (D::OpenAiChat, "null", "malformed"),
+        (D::OpenAiChat, "[]", "malformed"),
+        (D::OpenAiChat, "\"x\"", "malformed"),
+        (D::OpenAiChat, "{}", "malformed"),
+        (D::OpenAiChat, r#"{"choices":null}"#, "malformed"),
+        (D::OpenAiChat, r#"{"choices":[]}"#, "malformed"),
+        (
+            D::OpenAiChat,
+            "<html><body>Login</body></html>",
+            "malformed",
+        ),
+        (D::OpenAiChat, "upstream busy", "malformed"),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"content":"cut"#,
+            "malformed",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"error":{"message":"x","code":"rate_limit_exceeded"}}"#,
+            "error",
+        ),
+        (D::OpenAiChat, r#"{"error":"busy"}"#, "error"),
+        (
+            D::OpenAiChat,
+            r#"{"object":"error","message":"busy","code":50300}"#,
+            "error",
+        ),
+        (
+            D::OpenAiCompletions,
+            r#"{"choices":[{"text":"x","finish_reason":"stop"}]}"#,
+            "good",
+        ),
+        (
+            D::OpenAiCompletions,
+            r#"{"choices":[{"text":"","finish_reason":"stop"}]}"#,
+            "empty",
+        ),
+        (
+            D::OpenAiEmbeddings,
+            r#"{"object":"list","data":[{"embedding":[0.1]}]}"#,
+            "good",
+        ),
+        (D::OpenAiEmbeddings, r#"{"data":[]}"#, "malformed"),
+        (D::OpenAiModels, r#"{"object":"list","data":[]}"#, "good"),
+        (
+            D::Anthropic,
+            r#"{"type":"message","content":[{"type":"text","text":"Hi"}],"stop_reason":"end_turn"}"#,
+            "good",
+        ),
+        (
+            D::Anthropic,
+            r#"{"type":"message","content":[{"type":"tool_use","id":"t","name":"f","input":{}}],"stop_reason":"tool_use"}"#,
+            "good",
+        ),
+        (
+            D::Anthropic,
+            r#"{"type":"message","content":[],"stop_reason":"refusal"}"#,
+            "good",
+        ),
+        (
+            D::Anthropic,
+            r#"{"type":"message","content":[],"stop_reason":"max_tokens"}"#,
+            "good",
+        ),
+        (
+            D::Anthropic,
+            r#"{"type":"message","content":[],"stop_reason":"end_turn"}"#,
+            "empty",
+        ),
+        (
+            D::Anthropic,
+            r#"{"type":"message","content":[{"type":"text","text":""}],"stop_reason":"end_turn"}"#,
+            "empty",
+        ),
+        (
+            D::Anthropic,
+            r#"{"type":"error","error":{"type":"overloaded_error","message":"m"}}"#,
+            "error",
+        ),
+        (D::Anthropic, r#"{"type":"message"}"#, "malformed"),
+        (D::AnthropicCountTokens, r#"{"input_tokens":12}"#, "good"),
+        (D::AnthropicCountTokens, "{}", "malformed"),
+        (
+            D::Responses,
+            r#"{"status":"completed","error":null,"output":[{"type":"message"}]}"#,
+            "good",
+        ),
+        (
+            D::Responses,
+            r#"{"status":"completed","error":null,"output":[]}"#,
+            "empty",
+        ),
+        (
+            D::Responses,
+            r#"{"status":"failed","error":{"code":"server_error","message":"m"},"output":[]}"#,
+            "error",
+        ),
+        (
+            D::GeminiGenerate,
+            r#"{"candidates":[{"content":{"parts":[{"text":"Hi"}]},"finishReason":"STOP"}]}"#,
+            "good",
+        ),
+        (
+            D::GeminiGenerate,
+            r#"{"candidates":[{"finishReason":"MAX_TOKENS"}]}"#,
+            "good",
+        ),
+        (
+            D::GeminiGenerate,
+            r#"{"candidates":[{"finishReason":"STOP"}]}"#,
+            "empty",
+        ),
+        (
+            D::GeminiGenerate,
+            r#"{"promptFeedback":{"blockReason":"SAFETY"}}"#,
+            "good",
+        ),
+        (D::GeminiGenerate, "{}", "malformed"),
+        (D::GeminiCountTokens, r#"{"totalTokens":3}"#, "good"),
+        (D::GeminiEmbed, r#"{"embedding":{"values":[1]}}"#, "good"),
+        (
+            D::Cohere,
+            r#"{"id":"1","message":{"role":"assistant","content":[{"type":"text","text":"Hi"}]},"finish_reason":"COMPLETE"}"#,
+            "good",
+        ),
+        (
+            D::Cohere,
+            r#"{"id":"1","message":{"role":"assistant"},"finish_reason":"COMPLETE"}"#,
+            "empty",
+        ),
+        (
+            D::Cohere,
+            r#"{"id":"1","message":{"role":"assistant"},"finish_reason":"MAX_TOKENS"}"#,
+            "good",
+        ),
+        (D::Cohere, r#"{"message":"internal"}"#, "malformed"),
+    ];
+    for (dialect, body, wanted) in rows {
+        assert_eq!(name(&judged(dialect, body)), wanted, "{dialect:?} {body}");
+    }
+}
+
+#[test]
+fn an_error_in_disguise_is_judged_as_what_it_is() {
+    let rows = [
+        (
+            Dialect::OpenAiChat,
+            r#"{"error":{"code":"rate_limit_exceeded"}}"#,
+            Disposition::Transient,
+        ),
+        (
+            Dialect::OpenAiChat,
+            r#"{"error":{"code":"insufficient_quota"}}"#,
+            Disposition::HardDownBilling,
+        ),
+        (
+            Dialect::OpenAiChat,
+            r#"{"error":{"type":"invalid_request_error"}}"#,
+            Disposition::ClientFault,
+        ),
+        (
+            Dialect::Anthropic,
+            r#"{"type":"error","error":{"type":"authentication_error"}}"#,
+            Disposition::HardDownAuth,
+        ),
+    ];
+    for (dialect, body, disposition) in rows {
+        match judged(dialect, body) {
+            Answer::Error(verdict) => assert_eq!(verdict.disposition, disposition, "{body}"),
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+}

@@ -1,1 +1,463 @@
-//! Tests of the module above.
+//! Streams of the shapes the vendors send, frame by frame.
+
+use bytes::Bytes;
+use lanekeeper_model::gateway::ErrorMeaning;
+
+use super::super::classify::Disposition;
+use super::super::sse::SseReader;
+use super::*;
+
+const NO_MAP: &BTreeMap<String, ErrorMeaning> = &BTreeMap::new();
+
+fn rules(protocol: Protocol) -> Rules<'static> {
+    Rules {
+        protocol,
+        error_map: NO_MAP,
+        passthrough: false,
+    }
+}
+
+fn frames(stream: &str) -> Vec<Frame> {
+    let mut reader = SseReader::new();
+    reader.push(Bytes::copy_from_slice(stream.as_bytes()));
+    let mut frames = Vec::new();
+    while let Some(frame) = reader.next_frame().unwrap() {
+        frames.push(frame);
+    }
+    frames.extend(reader.finish());
+    frames
+}
+
+fn classified(dialect: Dialect, stream: &str) -> Vec<FrameKind> {
+    let rules = rules(dialect.protocol());
+    frames(stream)
+        .iter()
+        .map(|frame| classify(rules, dialect, frame))
+        .collect()
+}
+
+fn watched(dialect: Dialect, stream: &str) -> Vec<FrameKind> {
+    let rules = rules(dialect.protocol());
+    frames(stream)
+        .iter()
+        .map(|frame| watch(rules, dialect, frame))
+        .collect()
+}
+
+use FrameKind::{Content, Error, Lifecycle, Ping, Terminal};
+
+const fn finish(natural: bool, content: bool) -> FrameKind {
+    FrameKind::Finish { natural, content }
+}
+
+const OPENAI: &str = concat!(
+    ": OPENROUTER PROCESSING\n\n",
+    "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"choices\":[],\"prompt_filter_results\":[{\"prompt_index\":0}]}\n\n",
+    "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"refusal\":null},\"logprobs\":null,\"finish_reason\":null}],\"usage\":null}\n\n",
+    "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"Hel\"},\"logprobs\":null,\"finish_reason\":null}]}\n\n",
+    "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" \\\"error\\\" \"},\"finish_reason\": null}]}\n\n",
+    "data: {\"id\":\"c1\",\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+    "data: {\"id\":\"c1\",\"choices\":[],\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2}}\n\n",
+    "data: [DONE]\n\n",
+);
+
+#[test]
+fn an_openai_stream_is_held_until_its_first_content() {
+    assert_eq!(
+        classified(Dialect::OpenAiChat, OPENAI),
+        [
+            Ping,
+            Lifecycle,
+            Lifecycle,
+            Content,
+            Content,
+            finish(true, false),
+            Lifecycle,
+            Terminal
+        ]
+    );
+    assert_eq!(
+        watched(Dialect::OpenAiChat, OPENAI).split_off(3),
+        [Content, Content, finish(true, false), Lifecycle, Terminal]
+    );
+}
+
+#[test]
+fn everything_a_delta_can_carry_is_content() {
+    for delta in [
+        r#"{"content":"x"}"#,
+        r#"{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":""}}]}"#,
+        r#"{"refusal":"I cannot"}"#,
+        r#"{"reasoning_content":"hm"}"#,
+        r#"{"reasoning":"hm"}"#,
+        r#"{"audio":{"id":"a"}}"#,
+        r#"{"role":"assistant","content":"x"}"#,
+    ] {
+        let stream = format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\n");
+        assert_eq!(
+            classified(Dialect::OpenAiChat, &stream),
+            [Content],
+            "{delta}"
+        );
+    }
+    for delta in [
+        r#"{"role":"assistant"}"#,
+        r#"{"role":"assistant","content":null}"#,
+        r#"{"role":"assistant","content":"","tool_calls":[]}"#,
+        "{}",
+        "null",
+    ] {
+        let stream = format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\n");
+        assert_eq!(
+            classified(Dialect::OpenAiChat, &stream),
+            [Lifecycle],
+            "{delta}"
+        );
+    }
+}
+
+/// Field reports B48, B49: a stop without content says nothing; every other end is an answer.
+#[test]
+fn ends_are_told_apart() {
+    for (reason, natural) in [
+        ("stop", true),
+        ("length", false),
+        ("content_filter", false),
+        ("tool_calls", false),
+        ("function_call", false),
+    ] {
+        let stream = format!(
+            "data: {{\"choices\":[{{\"delta\":{{}},\"finish_reason\":\"{reason}\"}}]}}\n\n"
+        );
+        assert_eq!(
+            classified(Dialect::OpenAiChat, &stream),
+            [finish(natural, false)]
+        );
+        assert_eq!(
+            watched(Dialect::OpenAiChat, &stream),
+            [finish(natural, false)]
+        );
+    }
+    let both =
+        "data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\n";
+    assert_eq!(classified(Dialect::OpenAiChat, both), [finish(true, true)]);
+    let text = "data: {\"choices\":[{\"text\":\"x\",\"finish_reason\":null}]}\n\n";
+    assert_eq!(classified(Dialect::OpenAiCompletions, text), [Content]);
+}
+
+fn only_error(kinds: &[FrameKind]) -> &Verdict {
+    match kinds {
+        [Error(verdict)] => verdict,
+        other => panic!("expected one error, found {other:?}"),
+    }
+}
+
+/// Field reports B40, B44: an error is an error before and after content, in every line form.
+#[test]
+fn openai_errors_in_the_stream_are_seen() {
+    let cases = [
+        (
+            "{\"error\":{\"code\":502,\"message\":\"x\"},\"choices\":[{\"finish_reason\":\"error\",\"delta\":{}}]}",
+            Some(502),
+        ),
+        (
+            "{\"error\":{\"message\":\"slow\",\"type\":\"requests\",\"code\":\"rate_limit_exceeded\"}}",
+            Some(429),
+        ),
+        ("{\"error\":\"busy\"}", Some(502)),
+        (
+            "{\"choices\":[{\"finish_reason\":\"error\",\"delta\":{}}]}",
+            None,
+        ),
+        ("null", None),
+        ("[]", None),
+        ("upstream busy", None),
+        ("{\"choices\":[{\"delta\":{\"content\":\"half", None),
+    ];
+    for (data, status) in cases {
+        for stream in [
+            format!("data: {data}\n\n"),
+            format!("data:{data}\r\n\r\n"),
+            format!("data: {data}\r\r"),
+            format!("data: {data}"),
+            format!("data: {data}\nevent: error\n\n"),
+        ] {
+            let kinds = classified(Dialect::OpenAiChat, &stream);
+            let verdict = only_error(&kinds);
+            assert_eq!(verdict.disposition, Disposition::Transient, "{stream:?}");
+            assert_eq!(verdict.status, status, "{stream:?}");
+            if data.starts_with('{') {
+                assert!(
+                    matches!(watched(Dialect::OpenAiChat, &stream)[..], [Error(_)]),
+                    "{stream:?}"
+                );
+            }
+        }
+    }
+    let fine = "data: {\"error\":null,\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":null}]}\n\n";
+    assert_eq!(classified(Dialect::OpenAiChat, fine), [Content]);
+    assert_eq!(watched(Dialect::OpenAiChat, fine), [Content]);
+}
+
+const ANTHROPIC: &str = concat!(
+    "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"msg_1\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":\"claude\",\"stop_reason\":null,\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n",
+    "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n",
+    "event: ping\ndata: {\"type\": \"ping\"}\n\n",
+    "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"Hello \\\"error\\\"\"}}\n\n",
+    "event: content_block_stop\ndata: {\"type\":\"content_block_stop\",\"index\":0}\n\n",
+    "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":1,\"content_block\":{\"type\":\"tool_use\",\"id\":\"toolu_1\",\"name\":\"f\",\"input\":{}}}\n\n",
+    "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":1,\"delta\":{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"a\\\"\"}}\n\n",
+    "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"tool_use\",\"stop_sequence\":null},\"usage\":{\"output_tokens\":15}}\n\n",
+    "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n",
+);
+
+#[test]
+fn an_anthropic_stream_is_held_until_its_first_content() {
+    let wanted = [
+        Lifecycle,
+        Lifecycle,
+        Ping,
+        Content,
+        Lifecycle,
+        Content,
+        Content,
+        finish(false, false),
+        Terminal,
+    ];
+    assert_eq!(classified(Dialect::Anthropic, ANTHROPIC), wanted);
+    assert_eq!(watched(Dialect::Anthropic, ANTHROPIC), wanted);
+    // Some relays leave the event names out.
+    let unnamed: String = ANTHROPIC
+        .lines()
+        .filter(|line| !line.starts_with("event:"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert_eq!(classified(Dialect::Anthropic, &unnamed), wanted);
+    assert_eq!(watched(Dialect::Anthropic, &unnamed), wanted);
+}
+
+#[test]
+fn thinking_is_content_and_its_beginning_is_not() {
+    let stream = concat!(
+        "data: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}}\n\n",
+        "data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"thinking_delta\",\"thinking\":\"hm\"}}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"}}\n\n",
+        "data: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"refusal\"}}\n\n",
+        "data: {\"type\":\"some_future_event\"}\n\n",
+    );
+    assert_eq!(
+        classified(Dialect::Anthropic, stream),
+        [
+            Lifecycle,
+            Content,
+            finish(true, false),
+            finish(false, false),
+            Lifecycle
+        ]
+    );
+}
+
+#[test]
+fn anthropic_errors_in_the_stream_are_seen() {
+    let rows = [
+        (
+            "overloaded_error",
+            Disposition::Transient,
+            CauseKind::Overloaded,
+            529,
+        ),
+        (
+            "rate_limit_error",
+            Disposition::Transient,
+            CauseKind::RateLimit,
+            429,
+        ),
+        (
+            "api_error",
+            Disposition::Transient,
+            CauseKind::ErrorFrame,
+            500,
+        ),
+        (
+            "timeout_error",
+            Disposition::Transient,
+            CauseKind::ErrorFrame,
+            504,
+        ),
+        (
+            "authentication_error",
+            Disposition::HardDownAuth,
+            CauseKind::Auth,
+            401,
+        ),
+        (
+            "permission_error",
+            Disposition::HardDownAuth,
+            CauseKind::Auth,
+            403,
+        ),
+        (
+            "billing_error",
+            Disposition::HardDownBilling,
+            CauseKind::Billing,
+            402,
+        ),
+        (
+            "invalid_request_error",
+            Disposition::ClientFault,
+            CauseKind::ErrorFrame,
+            400,
+        ),
+        (
+            "unheard_of",
+            Disposition::Transient,
+            CauseKind::ErrorFrame,
+            502,
+        ),
+    ];
+    for (kind, disposition, cause, status) in rows {
+        let data =
+            format!("{{\"type\":\"error\",\"error\":{{\"type\":\"{kind}\",\"message\":\"m\"}}}}");
+        for stream in [
+            format!("event: error\ndata: {data}\n\n"),
+            format!("data: {data}\r\nevent: error\r\n\r\n"),
+            format!("data:{data}\n\n"),
+        ] {
+            for kinds in [
+                classified(Dialect::Anthropic, &stream),
+                watched(Dialect::Anthropic, &stream),
+            ] {
+                let verdict = only_error(&kinds);
+                assert_eq!(verdict.disposition, disposition, "{stream:?}");
+                assert_eq!((verdict.cause.kind, verdict.status), (cause, Some(status)));
+            }
+        }
+    }
+    for data in ["null", "[]", "<html>", "{}"] {
+        let kinds = classified(Dialect::Anthropic, &format!("data: {data}\n\n"));
+        assert_eq!(
+            only_error(&kinds).disposition,
+            Disposition::Transient,
+            "{data}"
+        );
+    }
+}
+
+#[test]
+fn a_responses_stream_ends_and_fails_by_event() {
+    let stream = concat!(
+        "event: response.created\ndata: {\"type\":\"response.created\",\"response\":{\"status\":\"in_progress\",\"error\":null}}\n\n",
+        "event: response.in_progress\ndata: {\"type\":\"response.in_progress\"}\n\n",
+        "event: response.output_text.delta\ndata: {\"type\":\"response.output_text.delta\",\"delta\":\"x\"}\n\n",
+        "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\"}}\n\n",
+    );
+    assert_eq!(
+        classified(Dialect::Responses, stream),
+        [Lifecycle, Lifecycle, Content, Terminal]
+    );
+    assert_eq!(
+        watched(Dialect::Responses, stream),
+        [Lifecycle, Lifecycle, Content, Terminal]
+    );
+    for (stream, disposition) in [
+        (
+            "event: error\ndata: {\"type\":\"error\",\"code\":\"insufficient_quota\",\"message\":\"m\"}\n\n",
+            Disposition::HardDownBilling,
+        ),
+        (
+            "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"m\"}}}\n\n",
+            Disposition::Transient,
+        ),
+    ] {
+        for kinds in [
+            classified(Dialect::Responses, stream),
+            watched(Dialect::Responses, stream),
+        ] {
+            assert_eq!(only_error(&kinds).disposition, disposition);
+        }
+    }
+}
+
+#[test]
+fn a_gemini_stream_ends_with_its_finish_reason() {
+    let stream = concat!(
+        "data: {\"usageMetadata\":{\"promptTokenCount\":3}}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"\"}],\"role\":\"model\"}}]}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"Hi\"}],\"role\":\"model\"}}]}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"functionCall\":{\"name\":\"f\"}}]},\"finishReason\":\"STOP\"}]}\n\n",
+        "data: {\"candidates\":[{\"finishReason\":\"MAX_TOKENS\"}]}\n\n",
+        "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\n\n",
+    );
+    assert_eq!(
+        classified(Dialect::GeminiStream, stream),
+        [
+            Lifecycle,
+            Lifecycle,
+            Content,
+            finish(true, true),
+            finish(false, false),
+            finish(false, false)
+        ]
+    );
+    let failed = "data: {\"error\":{\"code\":503,\"message\":\"overloaded\",\"status\":\"UNAVAILABLE\"}}\n\n";
+    for kinds in [
+        classified(Dialect::GeminiStream, failed),
+        watched(Dialect::GeminiStream, failed),
+    ] {
+        assert_eq!(only_error(&kinds).status, Some(503));
+    }
+}
+
+#[test]
+fn a_cohere_stream_ends_and_fails_with_message_end() {
+    let stream = concat!(
+        "event: message-start\ndata: {\"id\":\"1\",\"type\":\"message-start\",\"delta\":{\"message\":{\"role\":\"assistant\"}}}\n\n",
+        "event: content-start\ndata: {\"type\":\"content-start\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"type\":\"text\",\"text\":\"\"}}}}\n\n",
+        "event: content-delta\ndata: {\"type\":\"content-delta\",\"index\":0,\"delta\":{\"message\":{\"content\":{\"text\":\"Hi\"}}}}\n\n",
+        "event: content-end\ndata: {\"type\":\"content-end\",\"index\":0}\n\n",
+        "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\n",
+    );
+    let wanted = [Lifecycle, Lifecycle, Content, Lifecycle, Terminal];
+    assert_eq!(classified(Dialect::Cohere, stream), wanted);
+    assert_eq!(watched(Dialect::Cohere, stream), wanted);
+    let failed = "data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"ERROR\"}}\n\n";
+    for kinds in [
+        classified(Dialect::Cohere, failed),
+        watched(Dialect::Cohere, failed),
+    ] {
+        assert_eq!(only_error(&kinds).disposition, Disposition::Transient);
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn cut_streams_classify_the_same(cuts in proptest::collection::vec(0usize..5000, 0..6)) {
+        for (dialect, stream) in [(Dialect::OpenAiChat, OPENAI), (Dialect::Anthropic, ANTHROPIC)] {
+            let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (stream.len() + 1)).collect();
+            ends.sort_unstable();
+            ends.push(stream.len());
+            let mut reader = SseReader::new();
+            let mut kinds = Vec::new();
+            let mut from = 0;
+            for end in ends {
+                reader.push(Bytes::copy_from_slice(&stream.as_bytes()[from..end]));
+                from = end;
+                while let Some(frame) = reader.next_frame().unwrap() {
+                    kinds.push(classify(rules(dialect.protocol()), dialect, &frame));
+                }
+            }
+            proptest::prop_assert_eq!(kinds, classified(dialect, stream));
+        }
+    }
+
+    #[test]
+    fn no_frame_panics(raw in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200)) {
+        let frame = Frame { raw: [b"data: ".as_slice(), &raw].concat().into() };
+        for dialect in [
+            Dialect::OpenAiChat, Dialect::Anthropic, Dialect::Responses, Dialect::GeminiStream, Dialect::Cohere,
+        ] {
+            let _ = classify(rules(dialect.protocol()), dialect, &frame);
+            let _ = watch(rules(dialect.protocol()), dialect, &frame);
+        }
+    }
+}

@@ -1,1 +1,172 @@
-//! Tests of the module above.
+//! Field reports B60, B61, B63: every line ending, every cut, and bounds.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn read(chunks: &[&[u8]]) -> Vec<Frame> {
+    let mut reader = SseReader::new();
+    let mut frames = Vec::new();
+    for chunk in chunks {
+        reader.push(Bytes::copy_from_slice(chunk));
+        while let Some(frame) = reader.next_frame().unwrap() {
+            frames.push(frame);
+        }
+    }
+    frames.extend(reader.finish());
+    frames
+}
+
+type Meaning = Vec<(Option<Vec<u8>>, Option<Vec<u8>>)>;
+
+/// What the frames say; left-over line feeds say nothing.
+fn meaning(frames: &[Frame]) -> Meaning {
+    frames
+        .iter()
+        .filter(|frame| frame.raw.iter().any(|byte| !matches!(byte, b'\r' | b'\n')))
+        .map(|frame| {
+            (
+                frame.event().map(<[u8]>::to_vec),
+                frame.data().map(Cow::into_owned),
+            )
+        })
+        .collect()
+}
+
+fn said(event: Option<&str>, data: Option<&str>) -> (Option<Vec<u8>>, Option<Vec<u8>>) {
+    (
+        event.map(|text| text.as_bytes().to_vec()),
+        data.map(|text| text.as_bytes().to_vec()),
+    )
+}
+
+#[test]
+fn every_standard_form_is_read() {
+    let cases: &[(&str, Meaning)] = &[
+        (
+            "data: a\n\ndata: b\n\n",
+            vec![said(None, Some("a")), said(None, Some("b"))],
+        ),
+        (
+            "data: a\r\n\r\ndata: b\r\n\r\n",
+            vec![said(None, Some("a")), said(None, Some("b"))],
+        ),
+        (
+            "data: a\r\rdata: b\r\r",
+            vec![said(None, Some("a")), said(None, Some("b"))],
+        ),
+        ("data:x\n\n", vec![said(None, Some("x"))]),
+        ("data:  x\n\n", vec![said(None, Some(" x"))]),
+        ("data: a\ndata: b\n\n", vec![said(None, Some("a\nb"))]),
+        (
+            "data: {}\nevent: error\n\n",
+            vec![said(Some("error"), Some("{}"))],
+        ),
+        (
+            "event: error\r\ndata: {}\r\n\r\n",
+            vec![said(Some("error"), Some("{}"))],
+        ),
+        ("\u{feff}data: a\n\n", vec![said(None, Some("a"))]),
+        (
+            ": ping\n\ndata: a\n\n",
+            vec![said(None, None), said(None, Some("a"))],
+        ),
+        (
+            ": c\nevent: e\ndata: a\n\n",
+            vec![said(Some("e"), Some("a"))],
+        ),
+        ("data\n\n", vec![said(None, Some(""))]),
+        (
+            "data: a\n\n\n\ndata: b\n\n",
+            vec![said(None, Some("a")), said(None, Some("b"))],
+        ),
+        (
+            "data: a\n\ndata: no blank line",
+            vec![said(None, Some("a")), said(None, Some("no blank line"))],
+        ),
+        ("data: a", vec![said(None, Some("a"))]),
+        ("", vec![]),
+    ];
+    for (stream, wanted) in cases {
+        assert_eq!(meaning(&read(&[stream.as_bytes()])), *wanted, "{stream:?}");
+    }
+}
+
+#[test]
+fn cuts_at_every_byte_change_nothing() {
+    let stream = "\u{feff}: hi\r\n\r\nevent: a\r\ndata: \u{4e2d}\u{6587}\r\ndata: 2\r\n\r\n\
+                  data: x\r\rdata: y\n\n\n: k\n\nevent:error\ndata:{}\n\nlast: 1\ndata: z";
+    let whole = meaning(&read(&[stream.as_bytes()]));
+    assert_eq!(whole.len(), 7);
+    for cut in 0..=stream.len() {
+        let (head, tail) = stream.as_bytes().split_at(cut);
+        assert_eq!(meaning(&read(&[head, tail])), whole, "cut at {cut}");
+    }
+    let bytes: Vec<&[u8]> = stream.as_bytes().chunks(1).collect();
+    assert_eq!(meaning(&read(&bytes)), whole);
+}
+
+#[test]
+fn whole_frames_are_slices_of_the_chunk() {
+    let chunk = Bytes::from_static(b"data: a\n\ndata: b\n\n");
+    let mut reader = SseReader::new();
+    reader.push(chunk.clone());
+    let first = reader.next_frame().unwrap().unwrap();
+    let second = reader.next_frame().unwrap().unwrap();
+    assert_eq!(first.raw.as_ptr(), chunk.as_ptr());
+    assert_eq!(second.raw.as_ptr(), chunk[9..].as_ptr());
+    assert!(reader.next_frame().unwrap().is_none());
+    assert!(reader.is_empty());
+}
+
+#[test]
+fn lines_of_megabytes_are_whole() {
+    for len in [70_000, 1_100_000, 4 * 1024 * 1024] {
+        let stream = format!("data: {}\n\n", "x".repeat(len));
+        let chunks: Vec<&[u8]> = stream.as_bytes().chunks(16_000).collect();
+        let frames = read(&chunks);
+        assert_eq!(frames.len(), 1);
+        assert_eq!(frames[0].raw, stream);
+    }
+}
+
+#[test]
+fn a_frame_without_end_is_an_error_not_a_leak() {
+    let chunk = Bytes::from(vec![b'x'; 1024 * 1024]);
+    let mut reader = SseReader::new();
+    for _ in 0..16 {
+        reader.push(chunk.clone());
+        assert_eq!(reader.next_frame(), Ok(None));
+    }
+    reader.push(chunk);
+    assert_eq!(reader.next_frame(), Err(FrameTooLong));
+    assert!(reader.held_bytes() <= MAX_FRAME_BYTES);
+}
+
+proptest! {
+    #[test]
+    fn raw_bytes_add_up_and_cuts_do_not_matter(
+        stream in prop::collection::vec(
+            prop::sample::select(vec![
+                "data: ", "data:", "event: ", ":", "a", "{}", "\n", "\r", "\r\n", "\n\n", "\r\n\r\n", "\u{e9}",
+            ]),
+            0..60,
+        ),
+        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let stream = stream.concat().into_bytes();
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
+        ends.sort_unstable();
+        ends.push(stream.len());
+        let mut from = 0;
+        let mut chunks = Vec::new();
+        for end in ends {
+            chunks.push(&stream[from..end]);
+            from = end;
+        }
+        let cut = read(&chunks);
+        let raw: Vec<u8> = cut.iter().flat_map(|frame| frame.raw.to_vec()).collect();
+        prop_assert_eq!(&raw, &stream);
+        prop_assert_eq!(meaning(&cut), meaning(&read(&[&stream])));
+    }
+}
