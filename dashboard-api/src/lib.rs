@@ -1,1 +1,30 @@
-//! lanekeeper-dashboard-api
+//! The HTTP side of Lanekeeper: the read API over the fleet's breakers, the admin API over gateways
+//! and tokens, their description, and the page that shows them.
+//!
+//! Every route stands in one table with its role. Errors are problem documents whatever layer
+//! made them. Nothing here talks to agents: configuration goes to the store, the fleet's state
+//! comes from the live view.
+//!
+//! Two tasks run beside the requests: one follows hints of other replicas, one keeps the picture of
+//! the fleet fresh while somebody looks.
+
+mod admin;
+mod app;
+mod auth;
+mod clock;
+mod config;
+mod envelope;
+mod error;
+mod fleet;
+mod input;
+pub mod openapi;
+mod page;
+mod probes;
+mod problem;
+mod routes;
+mod run;
+#[cfg(test)]
+mod tests;
+
+pub use config::{Addresses, Config};
+pub use run::{RunError, run};

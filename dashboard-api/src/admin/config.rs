@@ -1,0 +1,253 @@
+//! A gateway's document: read, replace, patch, and try without writing.
+
+use super::revisions::RevisionInfo;
+use super::structural_diff::{Difference, differences};
+use super::{ChangeQuery, change, merge_patch};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::{Error, Fault};
+use crate::input::document::{Document, MergePatch};
+use crate::input::precondition::{IfMatch, held, revision_tag};
+use crate::input::{Path, Query};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::ETAG;
+use http::{HeaderMap, StatusCode};
+use lanekeeper_model::Checked;
+use lanekeeper_store::Revision;
+
+/// The current revision of a gateway, which must exist.
+pub(super) async fn current(app: &App, gateway: &str) -> Result<Revision, Error> {
+    app.store
+        .current(gateway)
+        .await?
+        .ok_or_else(|| Error::NotFound {
+            kind: "gateway",
+            name: gateway.to_owned(),
+        })
+}
+
+/// Read the document.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/gateways/{gateway}/config",
+    tag = "config",
+    params(("gateway" = String, Path, description = "The gateway's name")),
+    responses(
+        (status = 200, description = "The document; ETag is the revision",
+         body = ref("#/components/schemas/Document")),
+        (status = 304, description = "The client holds this revision"),
+        (status = 404, description = "There is no such gateway",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn read(
+    State(app): State<App>,
+    Path(gateway): Path<String>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let revision = current(&app, &gateway).await?;
+    let tag = revision_tag(revision.number);
+    if held(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+    }
+    Ok(([(ETAG, tag)], axum::Json(revision.document)).into_response())
+}
+
+/// Replace the document. A document that is the current one already makes no revision.
+#[utoipa::path(
+    put,
+    path = "/admin/v1/gateways/{gateway}/config",
+    tag = "config",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
+        ChangeQuery
+    ),
+    request_body(
+        description = "The gateway document",
+        content(
+            (ref("#/components/schemas/Document") = "application/json"),
+            (ref("#/components/schemas/Document") = "application/yaml")
+        )
+    ),
+    responses(
+        (status = 200, description = "The revision that is current now; ETag names it",
+         body = RevisionInfo),
+        (status = 400, description = "The document has errors; all are listed, nothing changed",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 428, description = "If-Match is missing",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn replace(
+    State(app): State<App>,
+    caller: Caller,
+    Path(gateway): Path<String>,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+    document: Document,
+) -> Result<Response, Error> {
+    let based_on = IfMatch::required(&headers)?;
+    let checked = document.check(Some(&gateway)).await?;
+    let current = current(&app, &gateway).await?;
+    based_on.check(current.number)?;
+    write(&app, &caller, current, checked, query.message).await
+}
+
+/// Change parts of the document by a JSON merge patch: null removes a key.
+#[utoipa::path(
+    patch,
+    path = "/admin/v1/gateways/{gateway}/config",
+    tag = "config",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
+        ChangeQuery
+    ),
+    request_body(
+        description = "A merge patch (RFC 7396)",
+        content(
+            (serde_json::Value = "application/merge-patch+json"),
+            (serde_json::Value = "application/json")
+        )
+    ),
+    responses(
+        (status = 200, description = "The revision that is current now; ETag names it",
+         body = RevisionInfo),
+        (status = 400, description = "The patched document has errors; all are listed",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 428, description = "If-Match is missing",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn patch(
+    State(app): State<App>,
+    caller: Caller,
+    Path(gateway): Path<String>,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+    MergePatch(patch): MergePatch,
+) -> Result<Response, Error> {
+    let based_on = IfMatch::required(&headers)?;
+    let current = current(&app, &gateway).await?;
+    based_on.check(current.number)?;
+    let mut document = current.document.clone();
+    merge_patch::apply(&mut document, patch);
+    let checked = Document::Json(document).check(Some(&gateway)).await?;
+    write(&app, &caller, current, checked, query.message).await
+}
+
+async fn write(
+    app: &App,
+    caller: &Caller,
+    current: Revision,
+    checked: Checked,
+    message: Option<String>,
+) -> Result<Response, Error> {
+    let hash = lanekeeper_model::content_hash(&checked.document);
+    let revision = if hash == current.hash {
+        current
+    } else {
+        let change = change(caller, message);
+        let (gateway, base) = (&current.gateway, Some(current.number));
+        let written = app
+            .store
+            .write_revision(gateway, base, &checked.document, &hash, &change)
+            .await?;
+        app.announce_revision(gateway).await;
+        written
+    };
+    let tag = revision_tag(revision.number);
+    Ok(([(ETAG, tag)], axum::Json(RevisionInfo::from(revision))).into_response())
+}
+
+/// What a trial of a document found.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct Verdict {
+    /// True when the document would be taken.
+    valid: bool,
+    /// Each thing that is wrong with it.
+    errors: Vec<Fault>,
+}
+
+/// Check a document without writing it. The gateway need not exist.
+#[utoipa::path(
+    post,
+    path = "/admin/v1/gateways/{gateway}/config/validate",
+    tag = "config",
+    params(("gateway" = String, Path, description = "The gateway's name")),
+    request_body(
+        description = "The gateway document",
+        content(
+            (ref("#/components/schemas/Document") = "application/json"),
+            (ref("#/components/schemas/Document") = "application/yaml")
+        )
+    ),
+    responses((status = 200, description = "The verdict, good or bad", body = Verdict))
+)]
+pub(crate) async fn validate(
+    Path(gateway): Path<String>,
+    document: Document,
+) -> Result<axum::Json<Verdict>, Error> {
+    match document.check(Some(&gateway)).await {
+        Ok(_) => Ok(axum::Json(Verdict {
+            valid: true,
+            errors: Vec::new(),
+        })),
+        Err(Error::InvalidDocument(problems)) => Ok(axum::Json(Verdict {
+            valid: false,
+            errors: problems.into_iter().map(Fault::from).collect(),
+        })),
+        Err(other) => Err(other),
+    }
+}
+
+/// What a document would change.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct Diff {
+    /// The revision compared with.
+    revision: u64,
+    /// The differences, at most 1,000.
+    changes: Vec<Difference>,
+    /// True when there are more.
+    truncated: bool,
+}
+
+/// Compare a document with the current one without writing it.
+#[utoipa::path(
+    post,
+    path = "/admin/v1/gateways/{gateway}/config/diff",
+    tag = "config",
+    params(("gateway" = String, Path, description = "The gateway's name")),
+    request_body(
+        description = "The gateway document",
+        content(
+            (ref("#/components/schemas/Document") = "application/json"),
+            (ref("#/components/schemas/Document") = "application/yaml")
+        )
+    ),
+    responses(
+        (status = 200, description = "What would change", body = Diff),
+        (status = 400, description = "The document has errors; all are listed",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn diff(
+    State(app): State<App>,
+    Path(gateway): Path<String>,
+    document: Document,
+) -> Result<axum::Json<Diff>, Error> {
+    let checked = document.check(Some(&gateway)).await?;
+    let current = current(&app, &gateway).await?;
+    let (changes, truncated) = differences(&current.document, &checked.document);
+    Ok(axum::Json(Diff {
+        revision: current.number,
+        changes,
+        truncated,
+    }))
+}

@@ -1,0 +1,190 @@
+//! Gateways: list, create, show, delete.
+
+use super::{ChangeQuery, PageQuery, change};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::clock;
+use crate::error::Error;
+use crate::input::document::Document;
+use crate::input::precondition::{IfMatch, revision_tag};
+use crate::input::{Path, Query, cursor};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::{ETAG, LOCATION};
+use http::{HeaderMap, StatusCode};
+use lanekeeper_store::GatewayRow;
+use std::collections::BTreeMap;
+
+/// One gateway without its document.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct GatewayInfo {
+    /// Its name.
+    name: String,
+    /// The current revision.
+    revision: u64,
+    /// SHA-256 of the current document in canonical form, hex.
+    hash: String,
+    /// The current document's labels.
+    labels: BTreeMap<String, String>,
+    /// When it was created, RFC 3339.
+    created_at: String,
+    /// When its configuration last changed, RFC 3339.
+    updated_at: String,
+}
+
+impl From<GatewayRow> for GatewayInfo {
+    fn from(row: GatewayRow) -> Self {
+        Self {
+            name: row.name,
+            revision: row.revision,
+            hash: row.hash,
+            labels: row.labels,
+            created_at: clock::rfc3339(row.created_ms),
+            updated_at: clock::rfc3339(row.updated_ms),
+        }
+    }
+}
+
+/// A page of gateways, by name.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct GatewayPage {
+    /// The gateways.
+    gateways: Vec<GatewayInfo>,
+    /// Where the next page starts; null on the last one.
+    next_cursor: Option<String>,
+}
+
+/// List gateways.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/gateways",
+    tag = "gateways",
+    params(PageQuery),
+    responses((status = 200, description = "A page of gateways, by name", body = GatewayPage))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Query(page): Query<PageQuery>,
+) -> Result<axum::Json<GatewayPage>, Error> {
+    let limit = cursor::limit(page.limit)?;
+    let after = page.cursor.as_deref().map(cursor::key).transpose()?;
+    let mut rows = app.store.list_gateways(after.as_deref(), limit + 1).await?;
+    let next_cursor = cursor::cut(&mut rows, limit, |row| row.name.clone());
+    Ok(axum::Json(GatewayPage {
+        gateways: rows.into_iter().map(GatewayInfo::from).collect(),
+        next_cursor,
+    }))
+}
+
+/// Create a gateway from its document.
+#[utoipa::path(
+    post,
+    path = "/admin/v1/gateways",
+    tag = "gateways",
+    params(ChangeQuery),
+    request_body(
+        description = "The gateway document",
+        content(
+            (ref("#/components/schemas/Document") = "application/json"),
+            (ref("#/components/schemas/Document") = "application/yaml")
+        )
+    ),
+    responses(
+        (status = 201, description = "Created; ETag is the revision",
+         body = super::revisions::RevisionInfo),
+        (status = 400, description = "The document has errors; all are listed",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 409, description = "The name is taken",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<ChangeQuery>,
+    document: Document,
+) -> Result<Response, Error> {
+    let checked = document.check(None).await?;
+    let name = checked.gateway.name.to_string();
+    let hash = lanekeeper_model::content_hash(&checked.document);
+    let change = change(&caller, query.message);
+    let revision = app
+        .store
+        .create_gateway(&name, &checked.document, &hash, &change)
+        .await?;
+    app.announce_revision(&name).await;
+    let headers = [
+        (LOCATION, format!("/admin/v1/gateways/{name}")),
+        (ETAG, revision_tag(revision.number)),
+    ];
+    let body = axum::Json(super::revisions::RevisionInfo::from(revision));
+    Ok((StatusCode::CREATED, headers, body).into_response())
+}
+
+/// Show a gateway without its document.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/gateways/{gateway}",
+    tag = "gateways",
+    params(("gateway" = String, Path, description = "The gateway's name")),
+    responses(
+        (status = 200, description = "The gateway", body = GatewayInfo),
+        (status = 404, description = "There is no such gateway",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Response, Error> {
+    let row = app
+        .store
+        .gateway(&name)
+        .await?
+        .ok_or_else(|| Error::NotFound {
+            kind: "gateway",
+            name: name.clone(),
+        })?;
+    let headers = [(ETAG, revision_tag(row.revision))];
+    Ok((headers, axum::Json(GatewayInfo::from(row))).into_response())
+}
+
+/// Delete a gateway. Its agents keep serving what they have; its history stays in the audit trail.
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/gateways/{gateway}",
+    tag = "gateways",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("If-Match" = Option<String>, Header, description = "Only if this is the current revision"),
+        ChangeQuery
+    ),
+    responses(
+        (status = 204, description = "Deleted"),
+        (status = 404, description = "There is no such gateway",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn delete(
+    State(app): State<App>,
+    caller: Caller,
+    Path(name): Path<String>,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+) -> Result<StatusCode, Error> {
+    let expected = match IfMatch::of(&headers)? {
+        None | Some(IfMatch::Any) => None,
+        Some(based_on) => {
+            let current = super::config::current(&app, &name).await?.number;
+            based_on.check(current)?;
+            Some(current)
+        }
+    };
+    app.store
+        .delete_gateway(&name, expected, &change(&caller, query.message))
+        .await?;
+    app.announce_revision(&name).await;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,190 @@
+//! A gateway's history, and the way back.
+
+use super::config::current;
+use super::{ChangeQuery, PageQuery, change};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::clock;
+use crate::error::Error;
+use crate::input::document::Document;
+use crate::input::precondition::{IfMatch, revision_tag};
+use crate::input::{Path, Query, cursor};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::HeaderMap;
+use http::header::ETAG;
+use lanekeeper_store::Revision;
+use serde_json::Value;
+
+/// Revisions of the largest page: each is read with its document.
+const MAX_PAGE: u32 = 50;
+
+/// One revision without its document.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct RevisionInfo {
+    /// The gateway.
+    gateway: String,
+    /// The revision.
+    revision: u64,
+    /// SHA-256 of the document in canonical form, hex.
+    hash: String,
+    /// The name of the token that wrote it.
+    author: String,
+    /// Why it was written; may be empty.
+    message: String,
+    /// When it was written, RFC 3339.
+    created_at: String,
+    /// The revision it replaced; null for the first.
+    parent: Option<u64>,
+}
+
+impl From<Revision> for RevisionInfo {
+    fn from(revision: Revision) -> Self {
+        Self {
+            gateway: revision.gateway,
+            revision: revision.number,
+            hash: revision.hash,
+            author: revision.author,
+            message: revision.message,
+            created_at: clock::rfc3339(revision.created_ms),
+            parent: revision.parent,
+        }
+    }
+}
+
+/// One revision with its document.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct RevisionDocument {
+    #[serde(flatten)]
+    info: RevisionInfo,
+    /// The whole document as it was then.
+    document: Value,
+}
+
+/// A page of revisions, newest first.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct RevisionPage {
+    /// The revisions.
+    revisions: Vec<RevisionInfo>,
+    /// Where the next page starts; null on the last one.
+    next_cursor: Option<String>,
+}
+
+/// List revisions, newest first, at most 50 a page.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/gateways/{gateway}/revisions",
+    tag = "revisions",
+    params(("gateway" = String, Path, description = "The gateway's name"), PageQuery),
+    responses(
+        (status = 200, description = "A page of revisions", body = RevisionPage),
+        (status = 404, description = "There is no such gateway",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Path(gateway): Path<String>,
+    Query(page): Query<PageQuery>,
+) -> Result<axum::Json<RevisionPage>, Error> {
+    let limit = cursor::limit(page.limit)?.min(MAX_PAGE);
+    let before = cursor::parsed(page.cursor.as_deref())?;
+    let mut rows = app.store.revisions(&gateway, before, limit + 1).await?;
+    if rows.is_empty() && before.is_none() {
+        return Err(Error::NotFound {
+            kind: "gateway",
+            name: gateway,
+        });
+    }
+    let next_cursor = cursor::cut(&mut rows, limit, |row| row.number.to_string());
+    Ok(axum::Json(RevisionPage {
+        revisions: rows.into_iter().map(RevisionInfo::from).collect(),
+        next_cursor,
+    }))
+}
+
+/// Read one revision with its document.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/gateways/{gateway}/revisions/{revision}",
+    tag = "revisions",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("revision" = u64, Path, description = "The revision")
+    ),
+    responses(
+        (status = 200, description = "The revision", body = RevisionDocument),
+        (status = 404, description = "There is no such revision",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn read(
+    State(app): State<App>,
+    Path((gateway, number)): Path<(String, u64)>,
+) -> Result<axum::Json<RevisionDocument>, Error> {
+    let mut revision = find(&app, &gateway, number).await?;
+    let document = revision.document.take();
+    Ok(axum::Json(RevisionDocument {
+        info: revision.into(),
+        document,
+    }))
+}
+
+/// Make an old document current again, as a new revision.
+#[utoipa::path(
+    post,
+    path = "/admin/v1/gateways/{gateway}/revisions/{revision}/rollback",
+    tag = "revisions",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("revision" = u64, Path, description = "The revision to go back to"),
+        ("If-Match" = Option<String>, Header, description = "Only if this is the current revision"),
+        ChangeQuery
+    ),
+    responses(
+        (status = 200, description = "The new revision; ETag names it", body = RevisionInfo),
+        (status = 400, description = "The old document breaks a rule that came later",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such revision",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn roll_back(
+    State(app): State<App>,
+    caller: Caller,
+    Path((gateway, number)): Path<(String, u64)>,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let based_on = IfMatch::of(&headers)?.unwrap_or(IfMatch::Any);
+    let target = find(&app, &gateway, number).await?;
+    let current = current(&app, &gateway).await?;
+    based_on.check(current.number)?;
+    let checked = Document::Json(target.document)
+        .check(Some(&gateway))
+        .await?;
+    let message = query
+        .message
+        .unwrap_or_else(|| format!("roll back to revision {number}"));
+    let change = change(&caller, Some(message));
+    let base = Some(current.number);
+    let written = app
+        .store
+        .write_revision(&gateway, base, &checked.document, &target.hash, &change)
+        .await?;
+    app.announce_revision(&gateway).await;
+    let tag = revision_tag(written.number);
+    Ok(([(ETAG, tag)], axum::Json(RevisionInfo::from(written))).into_response())
+}
+
+async fn find(app: &App, gateway: &str, number: u64) -> Result<Revision, Error> {
+    app.store
+        .revision(gateway, number)
+        .await?
+        .ok_or_else(|| Error::NotFound {
+            kind: "revision",
+            name: format!("{gateway}/{number}"),
+        })
+}

@@ -1,0 +1,196 @@
+//! API tokens: list, create, revoke. A token's secret is in one answer and nowhere else.
+
+use super::change;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::clock;
+use crate::error::{Error, Fault};
+use crate::input::body::Form;
+use crate::input::{Json, Path};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::LOCATION;
+use lanekeeper_store::{ExposeSecret, NewToken, Role, TokenRow};
+
+/// Longest token name, bytes.
+const MAX_NAME_BYTES: usize = 63;
+/// Longest life of a token that has one, seconds: ten years. Beyond it, leave the field out.
+const MAX_LIFE_SECS: u64 = 10 * 365 * 24 * 60 * 60;
+
+/// A token to create.
+#[derive(serde::Deserialize, utoipa::ToSchema)]
+pub(crate) struct TokenForm {
+    /// Whom or what it is for; shown as the actor of its changes. 1 to 63 bytes.
+    name: String,
+    /// What it may do.
+    #[schema(value_type = TokenRole)]
+    role: Role,
+    /// How long it lives, seconds; left out = until it is revoked.
+    #[serde(default)]
+    expires_in_secs: Option<u64>,
+}
+
+/// What a token may do; each includes the one before.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the store's type to readers of the API")]
+pub(crate) enum TokenRole {
+    /// Read.
+    Viewer,
+    /// Override and drain as well.
+    Operator,
+    /// Configure and manage tokens as well.
+    Admin,
+}
+
+impl Form for TokenForm {
+    const FIELDS: &'static [&'static str] = &["name", "role", "expires_in_secs"];
+}
+
+/// A token without its secret.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct TokenInfo {
+    /// Names the token in paths; no secret.
+    id: String,
+    /// Whom or what it is for.
+    name: String,
+    /// What it may do.
+    #[schema(value_type = TokenRole)]
+    role: Role,
+    /// Who created it.
+    created_by: String,
+    /// When it was created, RFC 3339.
+    created_at: String,
+    /// When it ends, RFC 3339; null = when it is revoked.
+    expires_at: Option<String>,
+}
+
+impl From<TokenRow> for TokenInfo {
+    fn from(row: TokenRow) -> Self {
+        Self {
+            id: row.id,
+            name: row.name,
+            role: row.role,
+            created_by: row.created_by,
+            created_at: clock::rfc3339(row.created_ms),
+            expires_at: row.expires_ms.map(clock::rfc3339),
+        }
+    }
+}
+
+/// A token that was just created.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct NewTokenInfo {
+    #[serde(flatten)]
+    info: TokenInfo,
+    /// The token itself, `id.secret`. It is shown this once.
+    token: String,
+}
+
+/// The tokens that are not revoked.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct TokenList {
+    /// Oldest first; expired ones included.
+    tokens: Vec<TokenInfo>,
+}
+
+/// List tokens.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/tokens",
+    tag = "tokens",
+    responses((status = 200, description = "The tokens that are not revoked", body = TokenList))
+)]
+pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<TokenList>, Error> {
+    let rows = app.store.list_tokens().await?;
+    Ok(axum::Json(TokenList {
+        tokens: rows.into_iter().map(TokenInfo::from).collect(),
+    }))
+}
+
+/// Create a token.
+#[utoipa::path(
+    post,
+    path = "/admin/v1/tokens",
+    tag = "tokens",
+    request_body = TokenForm,
+    responses(
+        (status = 201, description = "Created; the secret is in this answer only",
+         body = NewTokenInfo),
+        (status = 400, description = "A field cannot be used",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Json(form): Json<TokenForm>,
+) -> Result<Response, Error> {
+    let change = change(&caller, None);
+    let new = checked(form, change.now_ms)?;
+    let (row, secret) = app.store.create_token(new, &change).await?;
+    let location = [(LOCATION, format!("/admin/v1/tokens/{}", row.id))];
+    let body = NewTokenInfo {
+        info: row.into(),
+        token: secret.expose_secret().to_owned(),
+    };
+    Ok((StatusCode::CREATED, location, axum::Json(body)).into_response())
+}
+
+fn checked(form: TokenForm, now_ms: u64) -> Result<NewToken, Error> {
+    let mut faults = Vec::new();
+    if form.name.trim().is_empty() || form.name.len() > MAX_NAME_BYTES {
+        let message = format!("must be 1 to {MAX_NAME_BYTES} bytes");
+        faults.push(Fault::at("/name", "out_of_range", message));
+    }
+    if form.name.chars().any(char::is_control) {
+        faults.push(Fault::at(
+            "/name",
+            "invalid_value",
+            "must not have control characters",
+        ));
+    }
+    if form
+        .expires_in_secs
+        .is_some_and(|secs| !(1..=MAX_LIFE_SECS).contains(&secs))
+    {
+        let message = format!("must be between 1 and {MAX_LIFE_SECS}; leave it out for no end");
+        faults.push(Fault::at("/expires_in_secs", "out_of_range", message));
+    }
+    if !faults.is_empty() {
+        return Err(Error::InvalidBody(faults));
+    }
+    let expires_ms = form
+        .expires_in_secs
+        .map(|secs| now_ms.saturating_add(secs.saturating_mul(1000)));
+    Ok(NewToken {
+        name: form.name,
+        role: form.role,
+        expires_ms,
+    })
+}
+
+/// Revoke a token. It ends everywhere within five seconds.
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/tokens/{id}",
+    tag = "tokens",
+    params(("id" = String, Path, description = "The token's id")),
+    responses(
+        (status = 204, description = "Revoked"),
+        (status = 404, description = "There is no such token",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 409, description = "It is the last admin token",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn revoke(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+) -> Result<StatusCode, Error> {
+    app.store.revoke_token(&id, &change(&caller, None)).await?;
+    app.announce_revocation().await;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,174 @@
+//! Who calls, and whether they may: bearer tokens, browser sessions, roles.
+//!
+//! Every route of the table names its [`Access`]; [`guard`] stands before each handler, so a route
+//! without a rule cannot be written. Roles are ordered: viewer < operator < admin.
+
+mod cache;
+mod origin;
+pub(crate) mod session;
+
+pub(crate) use cache::TokenCache;
+
+use crate::app::App;
+use crate::clock;
+use crate::error::Error;
+use axum::extract::{FromRequestParts, Request, State};
+use axum::middleware::Next;
+use axum::response::Response;
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use lanekeeper_store::{Principal, Role};
+use std::sync::Arc;
+
+/// Longest token that is looked up, bytes; ours have well under 100.
+const MAX_TOKEN_BYTES: usize = 256;
+
+/// Who may use a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Anyone who reaches the port: documentation, pages, sign-in, probes.
+    Public,
+    /// A token of at least this role.
+    Needs(Role),
+}
+
+/// The authenticated sender of a request, with the token it showed: a stream asks again whether
+/// that token is still good.
+#[derive(Clone)]
+pub(crate) struct Caller(pub(crate) Principal, pub(crate) Arc<str>);
+
+/// What guards one route.
+#[derive(Clone)]
+pub(crate) struct Guard {
+    /// The server's state.
+    pub(crate) app: App,
+    /// Who may pass.
+    pub(crate) access: Access,
+    /// What a refused attempt is called in the audit trail; `None` for reads.
+    pub(crate) action: Option<&'static str>,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
+        parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .ok_or_else(|| Error::Internal("the route has no guard".into()))
+    }
+}
+
+/// Where a request's token came from.
+enum Credential<'a> {
+    Bearer(&'a str),
+    Cookie(&'a str),
+}
+
+/// Lets a request through to its handler when the route's rule allows its sender.
+pub(crate) async fn guard(
+    State(guard): State<Guard>,
+    mut request: Request,
+    next: Next,
+) -> Result<Response, Error> {
+    let Access::Needs(needed) = guard.access else {
+        return Ok(next.run(request).await);
+    };
+    let token = match credential(request.headers())? {
+        Credential::Cookie(_)
+            if !request.method().is_safe() && !origin::is_own(request.headers()) =>
+        {
+            return Err(Error::CrossOrigin);
+        }
+        Credential::Bearer(token) | Credential::Cookie(token) => token,
+    };
+    let principal = verify(&guard.app, token).await?;
+    if principal.role < needed {
+        if let Some(action) = guard.action {
+            guard
+                .app
+                .record_refused(&principal, action, request.uri().path())
+                .await;
+        }
+        return Err(Error::InsufficientRole {
+            needed,
+            has: principal.role,
+            name: principal.name,
+        });
+    }
+    let token = Arc::from(token);
+    request.extensions_mut().insert(Caller(principal, token));
+    Ok(next.run(request).await)
+}
+
+/// The principal of a token.
+pub(crate) async fn verify(app: &App, token: &str) -> Result<Principal, Error> {
+    if token.is_empty() || token.len() > MAX_TOKEN_BYTES {
+        return Err(Error::Unauthenticated(
+            "the token is unknown, revoked or expired",
+        ));
+    }
+    if let Some(principal) = app.tokens.get(token, clock::instant()) {
+        return Ok(principal);
+    }
+    // Taken before the store is asked: a revocation that falls between the two must win.
+    let asked = clock::instant();
+    match app.store.authenticate(token, clock::now_ms()).await? {
+        Some(principal) => {
+            app.tokens.insert(token, principal.clone(), asked);
+            Ok(principal)
+        }
+        None => Err(Error::Unauthenticated(
+            "the token is unknown, revoked or expired",
+        )),
+    }
+}
+
+fn credential(headers: &HeaderMap) -> Result<Credential<'_>, Error> {
+    if let Some(value) = headers.get(AUTHORIZATION) {
+        let token = value.to_str().ok().and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        return token.map(Credential::Bearer).ok_or(Error::Unauthenticated(
+            "the Authorization header must be 'Bearer TOKEN'",
+        ));
+    }
+    session::token(headers)
+        .map(Credential::Cookie)
+        .ok_or(Error::Unauthenticated(
+            "send a token as 'Authorization: Bearer TOKEN'",
+        ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    #[test]
+    fn a_bearer_token_wins_over_a_cookie() {
+        let headers = HeaderMap::from_iter([
+            (AUTHORIZATION, HeaderValue::from_static("bearer  a.b")),
+            (
+                http::header::COOKIE,
+                HeaderValue::from_static("lanekeeper_session=c.d"),
+            ),
+        ]);
+        assert!(matches!(
+            credential(&headers),
+            Ok(Credential::Bearer("a.b"))
+        ));
+    }
+
+    #[test]
+    fn another_scheme_is_refused_and_not_skipped() {
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, HeaderValue::from_static("Basic x"))]);
+        assert!(matches!(
+            credential(&headers),
+            Err(Error::Unauthenticated(_))
+        ));
+    }
+}

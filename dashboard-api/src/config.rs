@@ -1,0 +1,50 @@
+//! What the server is told at its start.
+
+use lanekeeper_serve::Limits;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+/// The port of the HTTP API and the UI.
+const HTTP_PORT: u16 = 7401;
+/// Connections at once: people and scripts, not a fleet.
+const MAX_CONNECTIONS: usize = 1024;
+/// Time that running requests have after the order to end.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What the server is told at its start.
+///
+/// # Examples
+///
+/// ```
+/// let config = lanekeeper_dashboard_api::Config::default();
+/// assert_eq!(config.http_listen.to_string(), "127.0.0.1:7401");
+/// ```
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the API and the UI listen; port 0 picks a free one. Default 127.0.0.1:7401.
+    pub http_listen: SocketAddr,
+    /// Bounds of that listener. Default 1,024 connections, 10 s to read headers.
+    pub limits: Limits,
+    /// Time that running requests have after the order to end. Default 10 s.
+    pub grace: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            http_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT)),
+            limits: Limits {
+                max_connections: MAX_CONNECTIONS,
+                ..Limits::default()
+            },
+            grace: GRACE,
+        }
+    }
+}
+
+/// Where a started server listens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// The API and the UI.
+    pub http: SocketAddr,
+}

@@ -1,0 +1,163 @@
+//! Everything that can go wrong with a request, in terms of what its sender can do about it.
+//!
+//! No status code appears here: `problem.rs` is the one place that maps these to HTTP.
+
+use lanekeeper_store::Role;
+
+/// Why a request was not carried out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// The body is not JSON.
+    #[error("the body is not valid JSON: {reason} at line {line} column {column}")]
+    MalformedJson {
+        reason: String,
+        line: usize,
+        column: usize,
+    },
+    /// The body is JSON, but not what the route takes.
+    #[error("the body has {} field(s) that cannot be used", .0.len())]
+    InvalidBody(Vec<Fault>),
+    /// The gateway document breaks rules; each is listed.
+    #[error("the gateway document has {} error(s)", .0.len())]
+    InvalidDocument(Vec<lanekeeper_model::Problem>),
+    /// A query parameter the route does not know.
+    #[error("unknown query parameter '{name}'; this route knows: {known}")]
+    UnknownParameter { name: String, known: String },
+    /// A query or path parameter that cannot be used.
+    #[error("parameter '{name}': {reason}")]
+    InvalidParameter { name: String, reason: String },
+    /// A header that cannot be used.
+    #[error("header '{name}': {reason}")]
+    InvalidHeader { name: &'static str, reason: String },
+    /// No token, or one that is unknown, revoked or expired. Which of them is not said.
+    #[error("{0}")]
+    Unauthenticated(&'static str),
+    /// The token's role does not reach.
+    #[error("this needs the role '{}'; the token '{name}' has '{}'", .needed.as_str(), .has.as_str())]
+    InsufficientRole {
+        needed: Role,
+        has: Role,
+        name: String,
+    },
+    /// A cookie session was used for a write from another site's page.
+    #[error("a browser session may write only from this server's own pages")]
+    CrossOrigin,
+    /// No such route.
+    #[error("there is no such route")]
+    UnknownRoute,
+    /// The named thing does not exist.
+    #[error("there is no {kind} '{name}'")]
+    NotFound { kind: &'static str, name: String },
+    /// The route exists, the method does not.
+    #[error("this route does not take the method {0}")]
+    MethodNotAllowed(String),
+    /// The body did not arrive in time.
+    #[error("the body did not arrive within {0} s")]
+    BodyTimeout(u64),
+    /// The body broke off.
+    #[error("the body ended before it was complete")]
+    BodyCut,
+    /// Somebody else wrote in between.
+    #[error("the current revision is {current}; read it again and repeat the change on it")]
+    RevisionMismatch { current: u64 },
+    /// The body is larger than the route takes.
+    #[error("the body is larger than {0} bytes")]
+    TooLarge(usize),
+    /// The body's type or coding is not one the route takes.
+    #[error("{0}")]
+    UnsupportedMedia(String),
+    /// A write to a configuration must say what it is based on.
+    #[error("send If-Match with the ETag of the configuration that this change is based on")]
+    NoIfMatch,
+    /// Every slot for streaming readers is taken.
+    #[error("all {0} event streams are taken")]
+    TooManyStreams(usize),
+    /// The configuration store or the live view refused, or does not answer.
+    #[error(transparent)]
+    Store(lanekeeper_store::Error),
+    /// The request took longer than the server gives one.
+    #[error("the request took too long")]
+    Overdue,
+    /// A fault of this server.
+    #[error("the server failed")]
+    Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// One thing that is wrong with a body or a parameter.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct Fault {
+    /// Where in the body, as an RFC 6901 pointer; absent when it is not about the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) pointer: Option<String>,
+    /// Which query parameter or header; absent when it is about the body.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parameter: Option<String>,
+    /// What kind of fault, in snake case, stable for programs.
+    pub(crate) code: String,
+    /// The fault in words.
+    pub(crate) message: String,
+}
+
+impl Fault {
+    /// A fault at `pointer` of the body.
+    pub(crate) fn at(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
+        Self {
+            pointer: Some(pointer.into()),
+            parameter: None,
+            code: code.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+impl From<lanekeeper_store::Error> for Error {
+    fn from(error: lanekeeper_store::Error) -> Self {
+        match error {
+            lanekeeper_store::Error::Conflict { current } => Self::RevisionMismatch { current },
+            other => Self::Store(other),
+        }
+    }
+}
+
+impl From<lanekeeper_model::Problem> for Fault {
+    fn from(problem: lanekeeper_model::Problem) -> Self {
+        Self {
+            pointer: Some(problem.pointer),
+            parameter: None,
+            code: problem.code,
+            message: problem.message,
+        }
+    }
+}
+
+impl Error {
+    /// The list for the `errors` member of the answer.
+    pub(crate) fn faults(&self) -> Vec<Fault> {
+        match self {
+            Self::InvalidBody(faults) => faults.clone(),
+            Self::InvalidDocument(problems) => problems.iter().cloned().map(Fault::from).collect(),
+            Self::UnknownParameter { name, .. } | Self::InvalidParameter { name, .. } => {
+                vec![self.parameter_fault(name)]
+            }
+            Self::InvalidHeader { name, .. } => vec![self.parameter_fault(name)],
+            Self::Store(lanekeeper_store::Error::Invalid { field, .. }) => {
+                vec![Fault::at(
+                    format!("/{field}"),
+                    "invalid_value",
+                    self.to_string(),
+                )]
+            }
+            Self::MalformedJson { .. } => vec![Fault::at("", self.code(), self.to_string())],
+            _ => Vec::new(),
+        }
+    }
+
+    fn parameter_fault(&self, name: &str) -> Fault {
+        Fault {
+            pointer: None,
+            parameter: Some(name.to_owned()),
+            code: self.code().to_owned(),
+            message: self.to_string(),
+        }
+    }
+}

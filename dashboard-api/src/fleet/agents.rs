@@ -1,0 +1,138 @@
+//! `GET /api/v1/agents`: who serves what, and whether it is what it should be.
+
+use super::Picture;
+use crate::app::App;
+use crate::clock;
+use crate::error::Error;
+use crate::input::{Path, Query, cursor};
+use axum::extract::State;
+use lanekeeper_model::fleet::{AgentView, agent_view};
+use lanekeeper_model::{AgentRecord, AgentState};
+
+/// Which agents to list.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AgentsQuery {
+    /// Only agents of this gateway.
+    gateway: Option<String>,
+    /// Only agents that are `live`, `stale`, `gone` or `draining`.
+    state: Option<String>,
+    /// Where to go on: `next_cursor` of the page before.
+    cursor: Option<String>,
+    /// Entries of the page, 1 to 250. Default 100.
+    limit: Option<u32>,
+}
+
+/// A page of agents, by gateway and instance.
+#[derive(serde::Serialize, schemars::JsonSchema)]
+pub(crate) struct AgentPage {
+    /// The agents.
+    agents: Vec<AgentView>,
+    /// Where the next page starts; null on the last one.
+    next_cursor: Option<String>,
+}
+
+/// List agents.
+#[utoipa::path(
+    get,
+    path = "/api/v1/agents",
+    tag = "fleet",
+    params(AgentsQuery),
+    responses((status = 200, description = "A page of agents, by gateway and instance",
+               body = ref("#/components/schemas/AgentPage")))
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Query(query): Query<AgentsQuery>,
+) -> Result<axum::Json<AgentPage>, Error> {
+    let limit = cursor::limit(query.limit)?;
+    let state = query.state.as_deref().map(state_of).transpose()?;
+    let after = query.cursor.as_deref().map(place).transpose()?;
+    let picture = app.fleet.picture().await?;
+    let now_ms = clock::now_ms();
+    let mut agents: Vec<AgentView> = picture
+        .records
+        .iter()
+        .filter(|record| {
+            query
+                .gateway
+                .as_ref()
+                .is_none_or(|name| *record.gateway == **name)
+        })
+        .filter(|record| after.as_ref().is_none_or(|after| is_after(record, after)))
+        .map(|record| describe(&picture, record, now_ms))
+        .filter(|agent| state.is_none_or(|state| agent.state == state))
+        .take(limit as usize + 1)
+        .collect();
+    let next_cursor = cursor::cut(&mut agents, limit, |last| {
+        format!("{}\n{}", last.gateway, last.instance)
+    });
+    Ok(axum::Json(AgentPage {
+        agents,
+        next_cursor,
+    }))
+}
+
+/// Show one agent.
+#[utoipa::path(
+    get,
+    path = "/api/v1/agents/{id}",
+    tag = "fleet",
+    params(("id" = String, Path, description = "The agent's instance")),
+    responses(
+        (status = 200, description = "The agent", body = ref("#/components/schemas/AgentView")),
+        (status = 404, description = "No such agent in the last day",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    Path(id): Path<String>,
+) -> Result<axum::Json<AgentView>, Error> {
+    let picture = app.fleet.picture().await?;
+    match picture.records.iter().find(|record| record.instance == id) {
+        Some(record) => Ok(axum::Json(describe(&picture, record, clock::now_ms()))),
+        None => Err(Error::NotFound {
+            kind: "agent",
+            name: id,
+        }),
+    }
+}
+
+fn describe(picture: &Picture, record: &AgentRecord, now_ms: u64) -> AgentView {
+    let target = picture
+        .targets
+        .get(&record.gateway)
+        .map(|(revision, hash)| (*revision, hash.as_str()));
+    agent_view(record, target, now_ms, picture.windows())
+}
+
+fn state_of(name: &str) -> Result<AgentState, Error> {
+    [
+        AgentState::Live,
+        AgentState::Stale,
+        AgentState::Gone,
+        AgentState::Draining,
+    ]
+    .into_iter()
+    .find(|state| state.as_str() == name)
+    .ok_or_else(|| Error::InvalidParameter {
+        name: "state".to_owned(),
+        reason: "must be live, stale, gone or draining".to_owned(),
+    })
+}
+
+/// The gateway and instance that a cursor stands for.
+fn place(cursor: &str) -> Result<(String, String), Error> {
+    let key = cursor::key(cursor)?;
+    key.split_once('\n')
+        .map(|(gateway, instance)| (gateway.to_owned(), instance.to_owned()))
+        .ok_or_else(|| Error::InvalidParameter {
+            name: "cursor".to_owned(),
+            reason: "belongs to another list".to_owned(),
+        })
+}
+
+fn is_after(record: &AgentRecord, (gateway, instance): &(String, String)) -> bool {
+    (record.gateway.as_str(), record.instance.as_str()) > (gateway.as_str(), instance.as_str())
+}

@@ -1,0 +1,134 @@
+//! `GET /api/v1/breaker-state` and `GET /api/v1/summary`: what the whole fleet sees.
+
+use super::{Picture, etag};
+use crate::app::App;
+use crate::clock;
+use crate::error::Error;
+use crate::input::Query;
+use crate::input::precondition::held;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::ETAG;
+use http::{HeaderMap, StatusCode};
+use lanekeeper_model::fleet::{Summary, ViewState, fleet_view, summary};
+use lanekeeper_model::{FleetView, ViewQuery};
+use std::sync::Arc;
+
+/// What of the fleet to show.
+#[derive(Debug, Clone, Default, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct BreakerQuery {
+    /// Only this gateway.
+    gateway: Option<String>,
+    /// Only this pool; empty for direct routes.
+    pool: Option<String>,
+    /// Only this lane.
+    lane: Option<String>,
+    /// Only lanes of this provider.
+    provider: Option<String>,
+    /// Only cells whose worst state is `closed`, `half_open`, `open` or `unknown`.
+    state: Option<String>,
+    /// `closed` lists closed cells too.
+    include: Option<String>,
+    /// `agents` adds each agent's own view of each cell.
+    detail: Option<String>,
+}
+
+impl BreakerQuery {
+    /// The query in the model's terms.
+    pub(super) fn parse(self) -> Result<ViewQuery, Error> {
+        let state = self
+            .state
+            .map(|name| {
+                ViewState::from_name(&name).ok_or_else(|| Error::InvalidParameter {
+                    name: "state".to_owned(),
+                    reason: "must be closed, half_open, open or unknown".to_owned(),
+                })
+            })
+            .transpose()?;
+        Ok(ViewQuery {
+            gateway: self.gateway.map(Into::into),
+            pool: self.pool.map(Into::into),
+            lane: self.lane.map(Into::into),
+            provider: self.provider.map(Into::into),
+            state,
+            include_closed: word("include", self.include, "closed")?,
+            detail_agents: word("detail", self.detail, "agents")?,
+        })
+    }
+}
+
+/// Whether a parameter that knows one word was given.
+fn word(name: &str, given: Option<String>, known: &str) -> Result<bool, Error> {
+    match given {
+        None => Ok(false),
+        Some(word) if word == known => Ok(true),
+        Some(_) => Err(Error::InvalidParameter {
+            name: name.to_owned(),
+            reason: format!("must be '{known}'"),
+        }),
+    }
+}
+
+/// The view of a picture now. Large fleets take milliseconds, so it is computed beside the threads
+/// that serve requests.
+pub(super) async fn view(picture: Arc<Picture>, query: ViewQuery) -> Result<FleetView, Error> {
+    let now_ms = clock::now_ms();
+    tokio::task::spawn_blocking(move || {
+        let windows = picture.windows();
+        let mut view = fleet_view(&picture.records, &picture.gateways, &query, now_ms, windows);
+        view.partial = picture.partial;
+        view
+    })
+    .await
+    .map_err(|error| Error::Internal(error.into()))
+}
+
+/// Show the fleet's breakers. A cell that is not listed is closed on every agent that reports.
+#[utoipa::path(
+    get,
+    path = "/api/v1/breaker-state",
+    tag = "fleet",
+    params(BreakerQuery),
+    responses(
+        (status = 200, description = "The view; its weak ETag ignores what only the clock changes",
+         body = ref("#/components/schemas/FleetView")),
+        (status = 304, description = "Nothing but ages changed"),
+        (status = 400, description = "A parameter is unknown or cannot be used",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    Query(query): Query<BreakerQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let query = query.parse()?;
+    let view = view(app.fleet.picture().await?, query).await?;
+    let tag = etag::tag(&etag::timeless(view.clone()));
+    if held(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+    }
+    Ok(([(ETAG, tag)], axum::Json(view)).into_response())
+}
+
+/// Show the fleet in a few numbers.
+#[utoipa::path(
+    get,
+    path = "/api/v1/summary",
+    tag = "fleet",
+    responses((status = 200, description = "Cells and agents by state, gateways, incidents now",
+               body = ref("#/components/schemas/Summary")))
+)]
+pub(crate) async fn count(State(app): State<App>) -> Result<axum::Json<Summary>, Error> {
+    let picture = app.fleet.picture().await?;
+    let now_ms = clock::now_ms();
+    tokio::task::spawn_blocking(move || {
+        let windows = picture.windows();
+        let mut numbers = summary(&picture.records, &picture.gateways, now_ms, windows);
+        numbers.partial = picture.partial;
+        axum::Json(numbers)
+    })
+    .await
+    .map_err(|error| Error::Internal(error.into()))
+}

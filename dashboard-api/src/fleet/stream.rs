@@ -1,0 +1,123 @@
+//! `GET /api/v1/breaker-state/stream`: the view as server-sent events, a snapshot and then changes.
+
+use super::breaker_state::{BreakerQuery, view};
+use super::{Picture, change, etag};
+use crate::app::{App, MAX_STREAMS};
+use crate::auth::{Caller, verify};
+use crate::clock;
+use crate::error::Error;
+use crate::input::Query;
+use axum::extract::State;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::stream::{self, Stream};
+use lanekeeper_model::{FleetView, ViewQuery};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+/// A comment keeps idle streams open through proxies, and tells a client that we are alive.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often an open stream asks whether its token is still good. With the memory of verdicts it
+/// stays under the five seconds within which a revocation acts.
+const RECHECK: Duration = Duration::from_secs(2);
+
+/// Follow the fleet's breakers: one `snapshot` event, then a `change` event whenever the view says
+/// something else. After a reconnect a snapshot comes first again.
+#[utoipa::path(
+    get,
+    path = "/api/v1/breaker-state/stream",
+    tag = "fleet",
+    params(BreakerQuery),
+    responses(
+        (status = 200, description = "Events: `snapshot` (a FleetView), `change` (a Change)",
+         body = String, content_type = "text/event-stream"),
+        (status = 503, description = "All streams are taken",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn follow(
+    State(app): State<App>,
+    caller: Caller,
+    Query(query): Query<BreakerQuery>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Error> {
+    let query = query.parse()?;
+    let slot = Arc::clone(&app.streams)
+        .try_acquire_owned()
+        .map_err(|_| Error::TooManyStreams(MAX_STREAMS))?;
+    let mut pictures = app.fleet.follow();
+    let picture = app.fleet.picture().await?;
+    pictures.mark_unchanged();
+    let snapshot = view(picture, query.clone()).await?;
+    let first = event("snapshot", &snapshot);
+    let follower = Follower {
+        shown: etag::timeless(snapshot),
+        verified: clock::instant(),
+        app,
+        caller,
+        query,
+        pictures,
+        _slot: slot,
+    };
+    let changes = stream::unfold(follower, Follower::next);
+    let events = futures_util::StreamExt::chain(stream::iter([Ok(first)]), changes);
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT).text("heartbeat")))
+}
+
+/// One open stream.
+struct Follower {
+    app: App,
+    caller: Caller,
+    query: ViewQuery,
+    pictures: watch::Receiver<Option<Arc<Picture>>>,
+    /// What the client was told, without what only the clock changes.
+    shown: FleetView,
+    verified: Instant,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Follower {
+    /// Waits for the next change. The stream ends with the server, or with the token.
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        loop {
+            self.app.fleet.look();
+            let closing = self.app.closing.clone();
+            tokio::select! {
+                () = closing.cancelled() => return None,
+                changed = self.pictures.changed() => changed.ok()?,
+                () = tokio::time::sleep(RECHECK) => {}
+            }
+            self.check_token().await?;
+            let Some(picture) = self.pictures.borrow_and_update().clone() else {
+                continue;
+            };
+            let Ok(picture) = picture.usable() else {
+                continue;
+            };
+            let now = view(picture, self.query.clone()).await.ok()?;
+            if let Some((change, rest)) = change::between(&self.shown, now) {
+                self.shown = rest;
+                return Some((Ok(event("change", &change)), self));
+            }
+        }
+    }
+
+    /// `None` once the token is no longer good. A store that does not answer ends no stream: what
+    /// is shown comes from memory, and no new stream can be opened meanwhile.
+    async fn check_token(&mut self) -> Option<()> {
+        let now = clock::instant();
+        if now.saturating_duration_since(self.verified) < RECHECK {
+            return Some(());
+        }
+        self.verified = now;
+        match verify(&self.app, &self.caller.1).await {
+            Ok(_) | Err(Error::Store(_)) => Some(()),
+            Err(_) => None,
+        }
+    }
+}
+
+fn event(name: &str, data: &impl serde::Serialize) -> Event {
+    let data = serde_json::to_string(data).unwrap_or_default();
+    Event::default().event(name).data(data)
+}

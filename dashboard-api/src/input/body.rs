@@ -1,0 +1,168 @@
+//! Bodies: bounded in size and time, of a stated type, without unknown fields.
+
+use super::json;
+use crate::error::{Error, Fault};
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use bytes::Bytes;
+use http::HeaderMap;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+use std::time::Duration;
+
+/// Largest gateway document, bytes: 10,000 lanes with every field set stay under it.
+pub(crate) const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+/// Largest body of any other route, bytes.
+const MAX_FORM_BYTES: usize = 64 * 1024;
+/// Longest wait for a whole body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A flat JSON object that a route takes.
+pub(crate) trait Form: DeserializeOwned {
+    /// The fields it may have.
+    const FIELDS: &'static [&'static str];
+}
+
+/// A JSON body as the route's form.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<S, T> FromRequest<S> for Json<T>
+where
+    S: Send + Sync,
+    T: Form,
+{
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let (parts, body) = request.into_parts();
+        if media_type(&parts.headers)?.as_deref() != Some("application/json") {
+            return Err(unsupported(&parts.headers, "application/json"));
+        }
+        let bytes = read(&parts.headers, body, MAX_FORM_BYTES).await?;
+        form(json::parse(&bytes)?).map(Self)
+    }
+}
+
+fn form<T: Form>(value: serde_json::Value) -> Result<T, Error> {
+    let Some(fields) = value.as_object() else {
+        return Err(Error::InvalidBody(vec![Fault::at(
+            "",
+            "not_an_object",
+            "must be an object",
+        )]));
+    };
+    let unknown: Vec<Fault> = fields
+        .keys()
+        .filter(|key| !T::FIELDS.contains(&key.as_str()))
+        .map(|key| {
+            let message = format!("unknown field; known: {}", T::FIELDS.join(", "));
+            Fault::at(format!("/{}", escape(key)), "unknown_key", message)
+        })
+        .collect();
+    if unknown.is_empty() {
+        serde_json::from_value(value).map_err(|error| json::refusal(&error))
+    } else {
+        Err(Error::InvalidBody(unknown))
+    }
+}
+
+/// A key as a token of an RFC 6901 pointer.
+pub(crate) fn escape(key: &str) -> String {
+    key.replace('~', "~0").replace('/', "~1")
+}
+
+/// The body's media type in lower case without parameters; an error when the body is coded.
+pub(crate) fn media_type(headers: &HeaderMap) -> Result<Option<String>, Error> {
+    if let Some(coding) = headers.get(CONTENT_ENCODING)
+        && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
+    {
+        return Err(Error::UnsupportedMedia(
+            "the body must be sent without a content coding".to_owned(),
+        ));
+    }
+    Ok(headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split(';').next())
+        .map(|value| value.trim().to_ascii_lowercase()))
+}
+
+/// The refusal of a body that is not of an `accepted` type.
+pub(crate) fn unsupported(headers: &HeaderMap, accepted: &str) -> Error {
+    let given = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .map_or("it has none".to_owned(), |value| {
+            format!("it has '{value}'")
+        });
+    Error::UnsupportedMedia(format!(
+        "the body's Content-Type must be {accepted}; {given}"
+    ))
+}
+
+/// Reads a whole body of at most `limit` bytes.
+pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
+    let announced = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > limit as u64) {
+        return Err(Error::TooLarge(limit));
+    }
+    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect());
+    match collected.await {
+        Err(_) => Err(Error::BodyTimeout(BODY_TIMEOUT.as_secs())),
+        Ok(Ok(whole)) => Ok(whole.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Error::TooLarge(limit)),
+        Ok(Err(_)) => Err(Error::BodyCut),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    struct Named {
+        name: String,
+    }
+
+    impl Form for Named {
+        const FIELDS: &'static [&'static str] = &["name"];
+    }
+
+    #[test]
+    fn every_unknown_field_is_pointed_at() {
+        let Error::InvalidBody(faults) =
+            form::<Named>(json!({"name": "a", "nmae": 1, "a/b": 2})).unwrap_err()
+        else {
+            panic!("not refused");
+        };
+        let pointers: Vec<_> = faults
+            .iter()
+            .filter_map(|fault| fault.pointer.clone())
+            .collect();
+        assert_eq!(pointers, ["/a~1b", "/nmae"]);
+    }
+
+    #[test]
+    fn a_missing_field_is_named() {
+        let Error::InvalidBody(faults) = form::<Named>(json!({})).unwrap_err() else {
+            panic!("not refused");
+        };
+        assert_eq!(faults[0].message, "missing field `name`");
+    }
+
+    #[tokio::test]
+    async fn a_body_is_cut_at_its_limit_even_when_it_announces_no_length() {
+        let body = Body::from_stream(futures_util::stream::iter(
+            (0..3).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"12345"))),
+        ));
+        assert!(matches!(
+            read(&HeaderMap::new(), body, 12).await,
+            Err(Error::TooLarge(12))
+        ));
+    }
+}

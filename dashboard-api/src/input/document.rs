@@ -1,0 +1,94 @@
+//! Gateway documents in a body: JSON, or YAML for people who keep files.
+
+use super::{body, json};
+use crate::error::Error;
+use axum::extract::{FromRequest, Request};
+use lanekeeper_model::{Checked, Problem};
+use serde_json::Value;
+
+/// Types under which a document is taken.
+const ACCEPTED: &str = "application/json or application/yaml";
+
+/// A document as it was sent, not yet checked.
+pub(crate) enum Document {
+    /// Parsed JSON.
+    Json(Value),
+    /// YAML text.
+    Yaml(String),
+}
+
+impl<S: Send + Sync> FromRequest<S> for Document {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let (parts, whole) = request.into_parts();
+        let yaml = match body::media_type(&parts.headers)?.as_deref() {
+            Some("application/json") => false,
+            Some("application/yaml" | "application/x-yaml" | "text/yaml") => true,
+            _ => return Err(body::unsupported(&parts.headers, ACCEPTED)),
+        };
+        let bytes = body::read(&parts.headers, whole, body::MAX_DOCUMENT_BYTES).await?;
+        if !yaml {
+            return json::parse(&bytes).map(Self::Json);
+        }
+        match String::from_utf8(bytes.into()) {
+            Ok(text) => Ok(Self::Yaml(text)),
+            Err(_) => Err(Error::InvalidDocument(vec![Problem {
+                pointer: String::new(),
+                code: "not_utf8".to_owned(),
+                message: "the document is not UTF-8".to_owned(),
+            }])),
+        }
+    }
+}
+
+impl Document {
+    /// Checks the document against every rule, off the threads that serve requests.
+    ///
+    /// With `gateway` the document's own name must be that one: a file applied to the wrong
+    /// gateway is a mistake, not a renaming.
+    pub(crate) async fn check(self, gateway: Option<&str>) -> Result<Checked, Error> {
+        let checked = tokio::task::spawn_blocking(move || match self {
+            Self::Json(value) => lanekeeper_model::check_json(&value),
+            Self::Yaml(text) => lanekeeper_model::check_yaml(&text),
+        })
+        .await
+        .map_err(|error| Error::Internal(error.into()))?
+        .map_err(Error::InvalidDocument)?;
+        match gateway {
+            Some(name) if *checked.gateway.name != *name => {
+                Err(Error::InvalidDocument(vec![Problem {
+                    pointer: "/gateway".to_owned(),
+                    code: "name_mismatch".to_owned(),
+                    message: format!(
+                        "the document is for '{}', the path for '{name}'",
+                        checked.gateway.name
+                    ),
+                }]))
+            }
+            _ => Ok(checked),
+        }
+    }
+}
+
+/// A JSON merge patch (RFC 7396) in a body.
+pub(crate) struct MergePatch(pub(crate) Value);
+
+impl<S: Send + Sync> FromRequest<S> for MergePatch {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        let (parts, whole) = request.into_parts();
+        match body::media_type(&parts.headers)?.as_deref() {
+            Some("application/merge-patch+json" | "application/json") => {}
+            _ => {
+                return Err(body::unsupported(
+                    &parts.headers,
+                    "application/merge-patch+json or application/json",
+                ));
+            }
+        }
+        let bytes = body::read(&parts.headers, whole, body::MAX_DOCUMENT_BYTES).await?;
+        json::parse(&bytes).map(Self)
+    }
+}

@@ -1,0 +1,121 @@
+//! Query parameters: unknown and repeated ones are refused by name.
+
+use crate::error::Error;
+use axum::extract::FromRequestParts;
+use http::Uri;
+use http::request::Parts;
+use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
+use utoipa::IntoParams;
+
+/// The query of a request as `T`. What `T` documents is what the route knows.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S, T> FromRequestParts<S> for Query<T>
+where
+    S: Send + Sync,
+    T: DeserializeOwned + IntoParams,
+{
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
+        parse(&parts.uri).map(Self)
+    }
+}
+
+fn parse<T: DeserializeOwned + IntoParams>(uri: &Uri) -> Result<T, Error> {
+    let known: BTreeSet<String> = T::into_params(|| None)
+        .into_iter()
+        .map(|parameter| parameter.name)
+        .collect();
+    let mut seen = BTreeSet::new();
+    for (name, _) in from_uri::<Vec<(String, String)>>(uri)? {
+        if !known.contains(&name) {
+            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            return Err(Error::UnknownParameter { name, known });
+        }
+        if !seen.insert(name.clone()) {
+            return Err(Error::InvalidParameter {
+                name,
+                reason: "is given twice".to_owned(),
+            });
+        }
+    }
+    from_uri(uri)
+}
+
+fn from_uri<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
+    axum::extract::Query::<T>::try_from_uri(uri)
+        .map(|query| query.0)
+        .map_err(|rejection| {
+            // The text of the inner error is "name: reason"; the outer one only introduces it.
+            let text = std::error::Error::source(&rejection)
+                .map_or_else(|| rejection.body_text(), ToString::to_string);
+            match text.split_once(": ") {
+                Some((name, reason)) => Error::InvalidParameter {
+                    name: name.to_owned(),
+                    reason: reason.to_owned(),
+                },
+                None => Error::InvalidParameter {
+                    name: "query".to_owned(),
+                    reason: text,
+                },
+            }
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, serde::Deserialize, IntoParams)]
+    struct Filter {
+        gateway: Option<String>,
+        limit: Option<u32>,
+    }
+
+    fn read(query: &str) -> Result<Filter, Error> {
+        parse(&format!("/x{query}").parse::<Uri>().unwrap())
+    }
+
+    #[test]
+    fn known_parameters_are_decoded() {
+        let expected = Filter {
+            gateway: Some("a b".to_owned()),
+            limit: Some(3),
+        };
+        assert_eq!(read("?gateway=a%20b&limit=3").unwrap(), expected);
+        assert_eq!(
+            read("").unwrap(),
+            Filter {
+                gateway: None,
+                limit: None
+            }
+        );
+    }
+
+    #[test]
+    fn an_unknown_parameter_is_named_with_those_that_are_known() {
+        let error = read("?gatewy=edge").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "unknown query parameter 'gatewy'; this route knows: gateway, limit"
+        );
+    }
+
+    #[test]
+    fn a_repeated_parameter_is_refused() {
+        assert!(matches!(
+            read("?gateway=a&gateway=b"),
+            Err(Error::InvalidParameter { name, .. }) if name == "gateway"
+        ));
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_names_its_parameter() {
+        assert!(matches!(
+            read("?limit=many"),
+            Err(Error::InvalidParameter { name, .. }) if name == "limit"
+        ));
+    }
+}

@@ -1,0 +1,230 @@
+//! The API's description, generated from the route table, and the page that shows it.
+//!
+//! Types of this crate describe themselves to utoipa. Types of the model know JSON Schema only,
+//! which OpenAPI 3.1 takes as it is, so their schemas are added to the finished document.
+
+use crate::auth::Access;
+use crate::error::Error;
+use crate::page::PAGE_CSP;
+use crate::problem::ProblemDocument;
+use crate::routes;
+use axum::extract::Path;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use lanekeeper_store::Role;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+use std::sync::{Arc, LazyLock};
+use utoipa::ToSchema;
+use utoipa::openapi::{ComponentsBuilder, InfoBuilder, OpenApiBuilder, Paths};
+use utoipa_swagger_ui::Config;
+
+/// Where schemas of components live in the document.
+const COMPONENTS: &str = "/components/schemas";
+
+static RENDERED: LazyLock<Result<String, String>> =
+    LazyLock::new(|| render().map_err(|e| e.to_string()));
+static GATEWAY_SCHEMA: LazyLock<String> =
+    LazyLock::new(|| lanekeeper_model::json_schema().to_string());
+static SWAGGER: LazyLock<Arc<Config<'static>>> =
+    LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true)));
+
+/// The OpenAPI 3.1 document as text, with a line end.
+///
+/// # Errors
+///
+/// When the document cannot be serialised, which is a fault of this program.
+pub fn render() -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(&document()?)?;
+    text.push('\n');
+    Ok(text)
+}
+
+fn document() -> Result<Value, serde_json::Error> {
+    let mut paths = Paths::new();
+    let mut components = ComponentsBuilder::new().schema(
+        ProblemDocument::name(),
+        <ProblemDocument as utoipa::PartialSchema>::schema(),
+    );
+    let mut roles = Vec::new();
+    for route in routes::table() {
+        let Some((schemas, operations)) = route.documentation else {
+            continue;
+        };
+        if let Access::Needs(role) = route.access {
+            roles.push((route.path, route.method, role));
+        }
+        components = components.schemas_from_iter(schemas);
+        for (path, item) in operations.paths {
+            match paths.paths.get_mut(&path) {
+                Some(known) => known.merge_operations(item),
+                None => {
+                    paths.paths.insert(path, item);
+                }
+            }
+        }
+    }
+    let info = InfoBuilder::new()
+        .title("Lanekeeper")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some(
+            "Reads what the fleet's breakers do, and configures its gateways. Errors are \
+             application/problem+json (RFC 9457). Lists are paged by opaque cursors. \
+             Unknown parameters and fields are refused.",
+        ))
+        .build();
+    let api = OpenApiBuilder::new()
+        .info(info)
+        .paths(paths)
+        .components(Some(components.build()))
+        .build();
+    let mut document = serde_json::to_value(api)?;
+    add_security(&mut document);
+    for (path, method, role) in roles {
+        let method = method.as_str().to_ascii_lowercase();
+        let paths = document
+            .get_mut("paths")
+            .and_then(|paths| paths.get_mut(&path));
+        if let Some(operation) = paths.and_then(|path| path.get_mut(&method)) {
+            add_role(operation, role);
+        }
+    }
+    add_model_schemas(&mut document);
+    Ok(document)
+}
+
+fn add_security(document: &mut Value) {
+    let Some(root) = document.as_object_mut() else {
+        return;
+    };
+    root.insert(
+        "security".to_owned(),
+        json!([{"token": []}, {"session": []}]),
+    );
+    if let Some(components) = root.get_mut("components").and_then(Value::as_object_mut) {
+        components.insert(
+            "securitySchemes".to_owned(),
+            json!({
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "An API token, `id.secret`"
+                },
+                "session": {
+                    "type": "apiKey",
+                    "in": "cookie",
+                    "name": "lanekeeper_session",
+                    "description": "Set by POST /session; writes must come from a page of this server"
+                }
+            }),
+        );
+    }
+}
+
+/// Says what role an operation needs, and how it refuses.
+fn add_role(operation: &mut Value, role: Role) {
+    let refusal = |description: &str| {
+        json!({
+            "description": description,
+            "content": {
+                "application/problem+json": {
+                    "schema": {"$ref": "#/components/schemas/ProblemDocument"}
+                }
+            }
+        })
+    };
+    let Some(operation) = operation.as_object_mut() else {
+        return;
+    };
+    operation.insert("x-required-role".to_owned(), json!(role.as_str()));
+    if let Some(responses) = operation
+        .get_mut("responses")
+        .and_then(Value::as_object_mut)
+    {
+        responses.insert(
+            "401".to_owned(),
+            refusal("No token, or one that is not good"),
+        );
+        responses.insert(
+            "403".to_owned(),
+            refusal(&format!(
+                "The token's role does not reach '{}'",
+                role.as_str()
+            )),
+        );
+    }
+}
+
+fn add_model_schemas(document: &mut Value) {
+    let mut generator = SchemaSettings::draft2020_12()
+        .with(|settings| {
+            settings.definitions_path = COMPONENTS.into();
+            settings.meta_schema = None;
+        })
+        .into_generator();
+    generator.subschema_for::<lanekeeper_model::spec::Document>();
+    generator.subschema_for::<lanekeeper_model::FleetView>();
+    generator.subschema_for::<lanekeeper_model::fleet::Summary>();
+    generator.subschema_for::<crate::fleet::agents::AgentPage>();
+    generator.subschema_for::<crate::fleet::change::Change>();
+    let definitions: Map<String, Value> = generator.take_definitions(true);
+    if let Some(schemas) = document
+        .pointer_mut(COMPONENTS)
+        .and_then(Value::as_object_mut)
+    {
+        schemas.extend(definitions);
+    }
+}
+
+/// `GET /openapi.json`.
+pub(crate) async fn show() -> Result<Response, Error> {
+    match &*RENDERED {
+        Ok(text) => Ok(([(CONTENT_TYPE, "application/json")], text.as_str()).into_response()),
+        Err(error) => Err(Error::Internal(error.as_str().into())),
+    }
+}
+
+/// `GET /schemas/gateway.json`: for editors that complete and check documents.
+pub(crate) async fn gateway_schema() -> Response {
+    (
+        [(CONTENT_TYPE, "application/schema+json")],
+        GATEWAY_SCHEMA.as_str(),
+    )
+        .into_response()
+}
+
+/// `GET /docs`: the page's own links are relative to its folder.
+pub(crate) async fn docs_root() -> Redirect {
+    Redirect::permanent("/docs/")
+}
+
+/// `GET /docs/`.
+pub(crate) async fn docs_index() -> Result<Response, Error> {
+    docs("")
+}
+
+/// `GET /docs/{file}`.
+pub(crate) async fn docs_file(Path(file): Path<String>) -> Result<Response, Error> {
+    docs(&file)
+}
+
+fn docs(file: &str) -> Result<Response, Error> {
+    let found = utoipa_swagger_ui::serve(file, Arc::clone(&SWAGGER))
+        .map_err(|error| Error::Internal(error.to_string().into()))?
+        .ok_or(Error::UnknownRoute)?;
+    let mut response = (
+        [
+            (CONTENT_TYPE, found.content_type),
+            (CACHE_CONTROL, "no-cache".to_owned()),
+            (CONTENT_SECURITY_POLICY, PAGE_CSP.to_owned()),
+        ],
+        found.bytes.into_owned(),
+    )
+        .into_response();
+    if found.gzpipped {
+        response
+            .headers_mut()
+            .insert(CONTENT_ENCODING, http::HeaderValue::from_static("gzip"));
+    }
+    Ok(response)
+}

@@ -1,0 +1,127 @@
+//! The description is checked in, whole, and true.
+
+use super::*;
+use crate::{openapi, routes};
+
+/// Set to write the checked-in file anew: `UPDATE=1 cargo test -p lanekeeper-dashboard-api description`.
+const UPDATE: &str = "UPDATE";
+
+#[test]
+fn the_checked_in_description_is_what_the_code_says() {
+    let generated = openapi::render().unwrap();
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::write(description_file(), &generated).unwrap();
+    }
+    let checked_in = std::fs::read_to_string(description_file()).unwrap_or_default();
+    assert!(
+        checked_in == generated,
+        "openapi.json is out of date; write it anew with \
+         UPDATE=1 cargo test -p lanekeeper-dashboard-api description"
+    );
+}
+
+#[test]
+fn every_reference_of_the_description_leads_somewhere() {
+    let document: Value = serde_json::from_str(&openapi::render().unwrap()).unwrap();
+    fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+        match value {
+            Value::Object(map) => {
+                for (key, value) in map {
+                    match value.as_str() {
+                        Some(target) if key == "$ref" => found.push(target),
+                        _ => references(value, found),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|item| references(item, found)),
+            _ => {}
+        }
+    }
+    let mut found = Vec::new();
+    references(&document, &mut found);
+    assert!(found.len() > 20);
+    for target in found {
+        let pointer = target
+            .strip_prefix('#')
+            .unwrap_or_else(|| panic!("{target} is outside"));
+        assert!(
+            document.pointer(pointer).is_some(),
+            "{target} leads nowhere"
+        );
+    }
+}
+
+#[test]
+fn every_documented_route_is_described_with_its_role() {
+    let document: Value = serde_json::from_str(&openapi::render().unwrap()).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    for route in routes::table() {
+        if route.documentation.is_none() {
+            continue;
+        }
+        let method = route.method.as_str().to_ascii_lowercase();
+        let operation = &document["paths"][&route.path][&method];
+        assert!(
+            operation["summary"].is_string(),
+            "{method} {} has no summary",
+            route.path
+        );
+        let public = route.access == crate::auth::Access::Public;
+        assert_eq!(
+            operation["x-required-role"].is_string(),
+            !public,
+            "{method} {}",
+            route.path
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_description_its_page_and_the_documents_schema_are_served() {
+    let server = Server::start().await;
+    let described: Value = server
+        .bare(Method::GET, "/openapi.json")
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert_eq!(described["info"]["title"], "Lanekeeper");
+    let root = server.bare(Method::GET, "/docs").send().await.unwrap();
+    assert_eq!(root.headers()["location"], "/docs/");
+    let page = server.bare(Method::GET, "/docs/").send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    let schema: Value = server
+        .bare(Method::GET, "/schemas/gateway.json")
+        .send()
+        .await
+        .unwrap()
+        .json()
+        .await
+        .unwrap();
+    assert!(schema["properties"]["pools"].is_object());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn probes_answer_without_a_token() {
+    let server = Server::start().await;
+    let live = server.bare(Method::GET, "/livez").send().await.unwrap();
+    assert_eq!(live.status(), 200);
+    let ready = async || {
+        server
+            .bare(Method::GET, "/readyz")
+            .send()
+            .await
+            .unwrap()
+            .status()
+    };
+    let came = tokio::time::timeout(PATIENCE, async {
+        while ready().await != 200 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    });
+    assert!(came.await.is_ok());
+    server.stop().await;
+}

@@ -1,0 +1,354 @@
+//! What the fleet sees, through the API.
+
+use super::*;
+use futures_util::StreamExt;
+use lanekeeper_store::Hint;
+
+const STATE: &str = "/api/v1/breaker-state";
+
+#[tokio::test]
+async fn an_open_cell_is_shown_with_its_agents_and_cause() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    server.report(&with_fast_open(agent("node-1"))).await;
+    server.report(&agent("node-2")).await;
+    let view = server
+        .eventually(STATE, |view| view["agents"]["live"] == 2)
+        .await;
+    assert_eq!(view["fresh_window_secs"], 30);
+    assert_eq!(view["partial"], false);
+    assert_eq!(view["cells"].as_array().unwrap().len(), 1);
+    let cell = &view["cells"][0];
+    assert_eq!(cell["lane"], "fast");
+    assert_eq!(cell["state"], "open");
+    assert_eq!(cell["agents"]["open"], 1);
+    assert_eq!(cell["agents"]["closed"], 1);
+    assert_eq!(
+        cell["cause"],
+        json!({"kind": "status", "status": 529, "count": 5})
+    );
+    assert!(cell["next_probe_in_secs"].as_f64().unwrap() > 0.0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn filters_narrow_the_view_and_closed_cells_come_on_request() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    server.report(&with_fast_open(agent("node-1"))).await;
+    server
+        .eventually(STATE, |view| view["cells"].as_array().unwrap().len() == 1)
+        .await;
+    for (query, cells) in [
+        ("?include=closed", 4),
+        ("?include=closed&pool=chat", 2),
+        ("?include=closed&pool=", 2),
+        ("?include=closed&lane=slow", 2),
+        ("?provider=east", 1),
+        ("?provider=west", 0),
+        ("?state=open", 1),
+        ("?state=half_open", 0),
+        ("?state=closed", 3),
+        ("?gateway=edge", 1),
+        ("?gateway=other", 0),
+    ] {
+        let view = server.get_json(&format!("{STATE}{query}")).await;
+        assert_eq!(view["cells"].as_array().unwrap().len(), cells, "{query}");
+    }
+    let detailed = server.get_json(&format!("{STATE}?detail=agents")).await;
+    assert_eq!(detailed["cells"][0]["by_agent"][0]["agent"], "node-1");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn unknown_parameters_and_values_are_refused_by_name() {
+    let server = Server::start().await;
+    let refused = problem(
+        server.get(&format!("{STATE}?stat=open")).await,
+        400,
+        "unknown_parameter",
+    );
+    let refused = refused.await;
+    assert_eq!(refused["errors"][0]["parameter"], "stat");
+    assert!(refused["detail"].as_str().unwrap().contains("state"));
+    for query in [
+        "?state=broken",
+        "?include=all",
+        "?detail=cells",
+        "?state=open&state=closed",
+    ] {
+        problem(
+            server.get(&format!("{STATE}{query}")).await,
+            400,
+            "invalid_parameter",
+        )
+        .await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_view_that_says_the_same_is_not_sent_twice() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    server.report(&with_fast_open(agent("node-1"))).await;
+    server
+        .eventually(STATE, |view| view["cells"].as_array().unwrap().len() == 1)
+        .await;
+    let first = server.get(STATE).await;
+    let tag = first.headers()["etag"].clone();
+    let first: Value = first.json().await.unwrap();
+
+    // Until ages have moved, so that only the tag's own rule can make them equal.
+    let moved =
+        |view: &Value| view["cells"][0]["opened_for_secs"] != first["cells"][0]["opened_for_secs"];
+    server.eventually(STATE, moved).await;
+    let held = server
+        .request(Method::GET, STATE)
+        .header("if-none-match", &tag)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(held.status(), 304);
+    assert_eq!(held.headers()["etag"], tag);
+
+    server.report(&agent("node-2")).await;
+    server
+        .eventually(STATE, |view| view["agents"]["live"] == 2)
+        .await;
+    let changed = server
+        .request(Method::GET, STATE)
+        .header("if-none-match", &tag)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(changed.status(), 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_silent_agent_is_stale_and_never_closed() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let mut silent = agent("node-1");
+    silent.report_received_ms = Some(clock::now_ms() - 40_000);
+    silent.connected_ms = clock::now_ms() - 60_000;
+    server.report(&silent).await;
+    let path = format!("{STATE}?include=closed");
+    let view = server
+        .eventually(&path, |view| view["agents"]["stale"] == 1)
+        .await;
+    for cell in view["cells"].as_array().unwrap() {
+        assert_eq!(cell["state"], "unknown");
+        assert_eq!(cell["agents"]["closed"], 0);
+        assert_eq!(cell["agents"]["stale"], 1);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn agents_are_listed_filtered_and_paged() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    for name in ["node-1", "node-2", "node-3"] {
+        server.report(&agent(name)).await;
+    }
+    let path = "/api/v1/agents";
+    let all = server
+        .eventually(path, |page| page["agents"].as_array().unwrap().len() == 3)
+        .await;
+    assert_eq!(all["agents"][0]["name"], "node-1");
+    assert_eq!(all["agents"][0]["state"], "live");
+    assert_eq!(all["agents"][0]["target_revision"], 1);
+    assert_eq!(all["agents"][0]["converged"], false);
+    assert_eq!(all["agents"][0]["clock_skew_secs"], 0.012);
+
+    let first = server.get_json(&format!("{path}?limit=2")).await;
+    assert_eq!(first["agents"].as_array().unwrap().len(), 2);
+    let cursor = first["next_cursor"].as_str().unwrap();
+    let second = server
+        .get_json(&format!("{path}?limit=2&cursor={cursor}"))
+        .await;
+    assert_eq!(second["agents"][0]["name"], "node-3");
+    assert_eq!(second["next_cursor"], Value::Null);
+
+    let gone = server.get_json(&format!("{path}?state=gone")).await;
+    assert_eq!(gone["agents"], json!([]));
+    let elsewhere = server.get_json(&format!("{path}?gateway=other")).await;
+    assert_eq!(elsewhere["agents"], json!([]));
+    let one = server.get_json(&format!("{path}/instance-of-node-2")).await;
+    assert_eq!(one["name"], "node-2");
+    problem(
+        server.get(&format!("{path}/nobody")).await,
+        404,
+        "not_found",
+    )
+    .await;
+    problem(
+        server.get(&format!("{path}?state=asleep")).await,
+        400,
+        "invalid_parameter",
+    )
+    .await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_only_the_store_remembers_is_listed_as_silent() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let now_ms = clock::now_ms();
+    let facts = lanekeeper_store::AgentFacts {
+        gateway: "edge".into(),
+        instance: "before-the-restart".to_owned(),
+        name: "node-9".to_owned(),
+        labels: Default::default(),
+        version: "0.1.0".to_owned(),
+        session_epoch: 1,
+        applied_revision: 1,
+        applied_hash: String::new(),
+        config_source: lanekeeper_model::ConfigSource::Live,
+        problems: Vec::new(),
+        rejected: None,
+        first_seen_ms: now_ms - 90_000,
+        last_seen_ms: now_ms - 60_000,
+    };
+    server.store.record_agent(&facts).await.unwrap();
+    let listed = |page: &Value| page["agents"].as_array().unwrap().len() == 1;
+    let page = server.eventually("/api/v1/agents", listed).await;
+    assert_eq!(page["agents"][0]["state"], "stale");
+    let view = server.get_json(&format!("{STATE}?include=closed")).await;
+    assert_eq!(view["agents"], json!({"live": 0, "stale": 1}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn the_summary_counts() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    server.report(&with_fast_open(agent("node-1"))).await;
+    let summary = server
+        .eventually("/api/v1/summary", |numbers| numbers["incidents"] == 1)
+        .await;
+    assert_eq!(summary["gateways"], 1);
+    assert_eq!(summary["agents"]["live"], 1);
+    assert_eq!(summary["cells"]["open"], 1);
+    assert_eq!(summary["cells"]["closed"], 3);
+    server.stop().await;
+}
+
+/// Reads events off a stream.
+struct Events {
+    body: std::pin::Pin<Box<dyn futures_util::Stream<Item = reqwest::Result<bytes::Bytes>> + Send>>,
+    text: String,
+}
+
+impl Events {
+    async fn open(server: &Server, token: &str) -> Self {
+        let response = server
+            .bare(Method::GET, &format!("{STATE}/stream"))
+            .bearer_auth(token)
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(response.status(), 200);
+        assert_eq!(response.headers()["content-type"], "text/event-stream");
+        Self {
+            body: Box::pin(response.bytes_stream()),
+            text: String::new(),
+        }
+    }
+
+    /// The next event's name and data; `None` at the end of the stream.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            if let Some((event, rest)) = self.text.split_once("\n\n") {
+                let field = |name: &str| {
+                    event
+                        .lines()
+                        .find_map(|line| line.strip_prefix(name))
+                        .map(str::to_owned)
+                };
+                let (name, data) = (field("event: "), field("data: "));
+                self.text = rest.to_owned();
+                if let (Some(name), Some(data)) = (name, data) {
+                    return Some((name, serde_json::from_str(&data).unwrap()));
+                }
+                continue;
+            }
+            let chunk = tokio::time::timeout(PATIENCE, self.body.next())
+                .await
+                .unwrap()?;
+            self.text
+                .push_str(std::str::from_utf8(&chunk.unwrap()).unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_begins_with_a_snapshot_and_goes_on_with_changes() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    server.report(&agent("node-1")).await;
+    server
+        .eventually(STATE, |view| view["agents"]["live"] == 1)
+        .await;
+    let mut events = Events::open(&server, &server.admin).await;
+    let (name, snapshot) = events.next().await.unwrap();
+    assert_eq!(
+        (name.as_str(), &snapshot["cells"]),
+        ("snapshot", &json!([]))
+    );
+
+    let open = with_fast_open(agent("node-1"));
+    server.report(&open).await;
+    let hint = Hint::Report {
+        gateway: "edge".into(),
+        instance: open.instance.clone(),
+    };
+    server.live.publish(hint).await.unwrap();
+    let (name, change) = events.next().await.unwrap();
+    assert_eq!(name, "change");
+    assert_eq!(change["cells"][0]["state"], "open");
+
+    let mut closed = agent("node-1");
+    closed.seq = open.seq + 1;
+    server.report(&closed).await;
+    let (name, change) = events.next().await.unwrap();
+    assert_eq!((name.as_str(), &change["cells"]), ("change", &json!([])));
+    assert_eq!(change["gone"][0]["lane"], "fast");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_its_token() {
+    let server = Server::start().await;
+    let (row, token) = server.token(Role::Viewer, None).await;
+    let mut events = Events::open(&server, &token).await;
+    assert_eq!(events.next().await.unwrap().0, "snapshot");
+    server
+        .store
+        .revoke_token(&row.id, &by_test())
+        .await
+        .unwrap();
+    let ended = tokio::time::timeout(Duration::from_secs(5), events.next()).await;
+    assert_eq!(
+        ended.expect("the stream outlives its token by five seconds"),
+        None
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_server() {
+    let server = Server::start().await;
+    let mut events = Events::open(&server, &server.admin).await;
+    assert_eq!(events.next().await.unwrap().0, "snapshot");
+    let started = clock::instant();
+    server.stop().await;
+    assert_eq!(events.next().await, None);
+    assert!(
+        started.elapsed() < Duration::from_secs(5),
+        "an idle stream held up the end"
+    );
+}

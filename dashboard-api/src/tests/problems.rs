@@ -1,0 +1,189 @@
+//! Every kind of bad request has the same form of answer.
+
+use super::*;
+
+const TOKENS: &str = "/admin/v1/tokens";
+
+#[tokio::test]
+async fn an_unknown_route_is_a_problem() {
+    let server = Server::start().await;
+    for path in [
+        "/nothing",
+        "/api/v1/breaker-states",
+        "/assets/none.js",
+        "/docs/none.js",
+    ] {
+        problem(server.get(path).await, 404, "unknown_route").await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_wrong_method_is_told_the_right_ones() {
+    let server = Server::start().await;
+    let response = server
+        .request(Method::PUT, "/admin/v1/gateways")
+        .send()
+        .await
+        .unwrap();
+    let allowed = response.headers()["allow"].to_str().unwrap().to_owned();
+    problem(response, 405, "method_not_allowed").await;
+    for method in ["GET", "POST"] {
+        assert!(allowed.contains(method), "{allowed}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn malformed_json_is_answered_with_its_place() {
+    let server = Server::start().await;
+    let send = |body: &'static str| {
+        server
+            .request(Method::POST, TOKENS)
+            .header("content-type", "application/json; charset=utf-8")
+            .body(body)
+            .send()
+    };
+    let body = problem(
+        send("{\n \"name\": oops}").await.unwrap(),
+        400,
+        "malformed_json",
+    )
+    .await;
+    assert!(
+        body["detail"].as_str().unwrap().contains("line 2 column"),
+        "{body:#}"
+    );
+    problem(send("").await.unwrap(), 400, "malformed_json").await;
+    problem(send("[]").await.unwrap(), 400, "invalid_body").await;
+    let twice = problem(
+        send("{\"name\": \"a\", \"name\": \"b\"}").await.unwrap(),
+        400,
+        "invalid_body",
+    );
+    assert!(
+        twice.await["errors"][0]["message"]
+            .as_str()
+            .unwrap()
+            .contains("'name'")
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn bottomless_json_and_yaml_are_refused() {
+    let server = Server::start().await;
+    for (kind, code) in [
+        ("application/json", "malformed_json"),
+        ("application/yaml", "invalid_document"),
+    ] {
+        let response = server
+            .request(Method::POST, "/admin/v1/gateways")
+            .header("content-type", kind)
+            .body("[".repeat(200_000))
+            .send()
+            .await
+            .unwrap();
+        problem(response, 400, code).await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_refused() {
+    let server = Server::start().await;
+    let form = server.request(Method::POST, TOKENS).form_body("name=ci");
+    problem(form.send().await.unwrap(), 415, "unsupported_media_type").await;
+    let bare = server
+        .request(Method::POST, "/admin/v1/gateways")
+        .body("{}");
+    problem(bare.send().await.unwrap(), 415, "unsupported_media_type").await;
+    let packed = server
+        .request(Method::POST, TOKENS)
+        .header("content-type", "application/json")
+        .header("content-encoding", "gzip")
+        .body("{}");
+    problem(packed.send().await.unwrap(), 415, "unsupported_media_type").await;
+    server.stop().await;
+}
+
+trait FormBody {
+    fn form_body(self, body: &'static str) -> Self;
+}
+
+impl FormBody for RequestBuilder {
+    fn form_body(self, body: &'static str) -> Self {
+        self.header("content-type", "application/x-www-form-urlencoded")
+            .body(body)
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_bound_is_refused() {
+    let server = Server::start().await;
+    let large = format!("{{\"name\": \"{}\"}}", "x".repeat(70_000));
+    let announced = server
+        .request(Method::POST, TOKENS)
+        .header("content-type", "application/json")
+        .body(large.clone());
+    problem(announced.send().await.unwrap(), 413, "body_too_large").await;
+    let chunks = futures_util::stream::iter([Ok::<_, std::io::Error>(large)]);
+    let chunked = server
+        .request(Method::POST, TOKENS)
+        .header("content-type", "application/json")
+        .body(reqwest::Body::wrap_stream(chunks));
+    problem(chunked.send().await.unwrap(), 413, "body_too_large").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn odd_names_in_a_path_are_not_found_and_no_fault_of_ours() {
+    let server = Server::start().await;
+    for name in [
+        "%00",
+        "%2e%2e",
+        "a%2Fb",
+        "%F0%9F%98%80",
+        "x".repeat(5000).as_str(),
+    ] {
+        let response = server
+            .get(&format!("/admin/v1/gateways/{name}/config"))
+            .await;
+        assert!(
+            response.status().is_client_error(),
+            "{name}: {}",
+            response.status()
+        );
+    }
+    let broken = server.get("/admin/v1/gateways/%ff/config").await;
+    problem(broken, 400, "invalid_parameter").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn every_answer_carries_the_security_headers() {
+    let server = Server::start().await;
+    for path in [
+        "/",
+        "/api/v1/summary",
+        "/nothing",
+        "/docs/",
+        "/openapi.json",
+    ] {
+        let response = server.get(path).await;
+        let headers = response.headers();
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{path}");
+        assert_eq!(headers["referrer-policy"], "no-referrer", "{path}");
+        let policy = headers["content-security-policy"].to_str().unwrap();
+        assert!(
+            policy.contains("frame-ancestors 'none'"),
+            "{path}: {policy}"
+        );
+        assert!(!policy.contains("unsafe"), "{path}: {policy}");
+    }
+    assert_eq!(
+        server.get("/api/v1/summary").await.headers()["cache-control"],
+        "no-store"
+    );
+    server.stop().await;
+}
