@@ -11,9 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
 
 use crate::gateway::{AllowedHosts, Gateway, Lane};
-use crate::ids::{GatewayName, LaneName, PoolName};
+use crate::ids::{GatewayName, LaneName, PoolName, ProviderName};
 use crate::problem::{Problem, pointer};
 use crate::{gateway, spec};
+use salvage::Refused;
 
 mod base_url;
 mod breaker;
@@ -25,6 +26,7 @@ mod lane;
 mod names;
 mod pool;
 mod provider;
+mod salvage;
 
 /// Most pools of a gateway.
 pub(crate) const POOLS_MAX: usize = 2_000;
@@ -47,37 +49,34 @@ pub(crate) fn resolve(document: &Value, problems: &mut Vec<Problem>) -> Option<G
         lanes: parts.names("models"),
         pools: parts.names("pools"),
     };
-    let mut report = Report { problems };
+    let refused = Refused::new(problems);
+    let mut report = Report { problems, refused };
 
     known.check_counts(&mut report);
     let name = parts.gateway_name(&mut report);
     let labels = parts.labels(&mut report);
-    let allowed = match parts.read::<Vec<String>>("allow_private_hosts", &mut report) {
-        Read::Absent => Some(AllowedHosts::default()),
-        Read::Wrong => None,
-        Read::Good(entries) => Some(hosts::allowed_hosts(&entries, &mut report)),
-    };
+    let allowed = parts.allowed_hosts(&mut report);
     let defaults = parts.defaults(&mut report);
     let providers = parts.providers(allowed.as_ref(), &mut report);
-    let (lanes, lanes_complete) = parts.lanes(&known, &mut report);
-    let (pools, pools_complete) = parts.pools(&known, &lanes, defaults.as_ref(), &mut report);
-    fallback::refuse_cycles(&parts.pool_specs(), &mut report);
+    let lanes = parts.lanes(&known, &mut report);
+    let pools = parts.pools(
+        &pool::Context {
+            known: &known,
+            lanes: &lanes.entries,
+            defaults: defaults.as_ref(),
+        },
+        &mut report,
+    );
+    fallback::refuse_cycles(&parts.fallbacks(), &mut report);
     let clients = parts.clients(&known, &mut report);
-    let limits = match parts.read::<spec::Limits>("limits", &mut report) {
-        Read::Absent => client::limits(&spec::Limits::default()),
-        Read::Wrong => None,
-        Read::Good(limits) => client::limits(&limits),
-    };
+    let limits = parts.limits(&mut report);
 
-    if !(lanes_complete && pools_complete) {
-        return None;
-    }
     Some(Gateway {
         name: name?,
         labels: labels?,
-        providers: providers?,
-        lanes,
-        pools,
+        providers: providers.complete()?,
+        lanes: lanes.complete()?,
+        pools: pools.complete()?,
         direct_breaker: defaults?.policy,
         clients: clients?,
         limits: limits?,
@@ -87,6 +86,7 @@ pub(crate) fn resolve(document: &Value, problems: &mut Vec<Problem>) -> Option<G
 /// Collects problems.
 struct Report<'p> {
     problems: &'p mut Vec<Problem>,
+    refused: Refused,
 }
 
 impl Report<'_> {
@@ -97,16 +97,6 @@ impl Report<'_> {
         message: impl Into<String>,
     ) {
         self.problems.push(Problem::new(pointer, code, message));
-    }
-
-    /// True when something at or below this place is wrong already.
-    fn knows_of(&self, place: &str) -> bool {
-        self.problems.iter().any(|problem| {
-            problem
-                .pointer
-                .strip_prefix(place)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
     }
 }
 
@@ -142,11 +132,16 @@ struct Defaults {
     preset: spec::Preset,
 }
 
-/// A part of the document as a type.
-enum Read<T> {
-    Absent,
-    Wrong,
-    Good(T),
+/// The resolved entries of a section.
+struct Section<K, V> {
+    entries: BTreeMap<K, Arc<V>>,
+    is_complete: bool,
+}
+
+impl<K: Ord, V> Section<K, V> {
+    fn complete(self) -> Option<BTreeMap<K, Arc<V>>> {
+        self.is_complete.then_some(self.entries)
+    }
 }
 
 /// The document's parts, read one by one.
@@ -168,14 +163,32 @@ impl<'d> Parts<'d> {
             .map(|(name, value)| (name.as_str(), value))
     }
 
-    fn read<T: DeserializeOwned>(&self, key: &str, report: &mut Report<'_>) -> Read<T> {
-        match self.root.get(key) {
-            None => Read::Absent,
-            Some(value) => match read(value, &pointer([key]), report) {
-                Some(part) => Read::Good(part),
-                None => Read::Wrong,
-            },
+    /// Reads and resolves each entry of a section.
+    fn section<T: DeserializeOwned, K: Ord + for<'a> From<&'a str>, V>(
+        &self,
+        section: &str,
+        stand_ins: &[(&str, Value)],
+        report: &mut Report<'_>,
+        mut resolve: impl FnMut(&str, &T, &str, &mut Report<'_>) -> Option<V>,
+    ) -> Section<K, V> {
+        let mut resolved = Section {
+            entries: BTreeMap::new(),
+            is_complete: true,
+        };
+        for (name, value) in self.entries(section) {
+            let place = pointer([section, name]);
+            names::check(name, &place, report);
+            let entry = read(value, &place, stand_ins, report, |spec: &T, report| {
+                resolve(name, spec, &place, report)
+            });
+            match entry {
+                Some(entry) => {
+                    resolved.entries.insert(K::from(name), Arc::new(entry));
+                }
+                None => resolved.is_complete = false,
+            }
         }
+        resolved
     }
 
     fn gateway_name(&self, report: &mut Report<'_>) -> Option<GatewayName> {
@@ -185,110 +198,91 @@ impl<'d> Parts<'d> {
     }
 
     fn labels(&self, report: &mut Report<'_>) -> Option<BTreeMap<String, String>> {
-        match self.read::<BTreeMap<String, String>>("labels", report) {
-            Read::Absent => Some(BTreeMap::new()),
-            Read::Wrong => None,
-            Read::Good(labels) => {
-                names::check_labels(&labels, report);
-                Some(labels)
-            }
-        }
+        let Some(value) = self.root.get("labels") else {
+            return Some(BTreeMap::new());
+        };
+        read(value, "/labels", &[], report, |labels, report| {
+            names::check_labels(labels, report);
+            Some(labels.clone())
+        })
+    }
+
+    fn allowed_hosts(&self, report: &mut Report<'_>) -> Option<AllowedHosts> {
+        let place = "/allow_private_hosts";
+        let Some(value) = self.root.get("allow_private_hosts") else {
+            return Some(AllowedHosts::default());
+        };
+        read(
+            value,
+            place,
+            &[],
+            report,
+            |entries: &Vec<String>, report| Some(hosts::allowed_hosts(entries, report)),
+        )
     }
 
     fn defaults(&self, report: &mut Report<'_>) -> Option<Defaults> {
-        let spec = match self.read::<spec::Defaults>("defaults", report) {
-            Read::Absent => spec::Defaults::default(),
-            Read::Wrong => return None,
-            Read::Good(defaults) => defaults,
-        };
-        Some(Defaults {
-            policy: Arc::new(breaker::policy(&spec.breaker, "/defaults/breaker", report)),
-            preset: spec.breaker.preset,
-        })
+        let absent = Value::Object(Map::new());
+        let value = self.root.get("defaults").unwrap_or(&absent);
+        read(
+            value,
+            "/defaults",
+            &[],
+            report,
+            |spec: &spec::Defaults, report| {
+                Some(Defaults {
+                    policy: Arc::new(breaker::policy(&spec.breaker, "/defaults/breaker", report)),
+                    preset: spec.breaker.preset,
+                })
+            },
+        )
     }
 
     fn providers(
         &self,
         allowed: Option<&AllowedHosts>,
         report: &mut Report<'_>,
-    ) -> Option<BTreeMap<crate::ProviderName, Arc<gateway::Provider>>> {
-        let mut providers = BTreeMap::new();
-        let mut complete = allowed.is_some();
-        for (name, value) in self.entries("providers") {
-            let place = pointer(["providers", name]);
-            names::check(name, &place, report);
-            let provider = read::<spec::Provider>(value, &place, report)
-                .and_then(|spec| provider::provider(name, &spec, allowed, &place, report));
-            match provider {
-                Some(provider) => {
-                    providers.insert(provider.name.clone(), Arc::new(provider));
-                }
-                None => complete = false,
-            }
-        }
-        complete.then_some(providers)
+    ) -> Section<ProviderName, gateway::Provider> {
+        let stand_ins = [
+            ("protocol", Value::from("openai")),
+            ("base_url", Value::from("https://stand-in.invalid")),
+        ];
+        self.section(
+            "providers",
+            &stand_ins,
+            report,
+            |name, spec, place, report| provider::provider(name, spec, allowed, place, report),
+        )
     }
 
-    fn lanes(
-        &self,
-        known: &Known<'_>,
-        report: &mut Report<'_>,
-    ) -> (BTreeMap<LaneName, Arc<Lane>>, bool) {
-        let mut lanes = BTreeMap::new();
-        let mut complete = true;
-        for (name, value) in self.entries("models") {
-            let place = pointer(["models", name]);
-            names::check(name, &place, report);
-            match read::<spec::Model>(value, &place, report)
-                .and_then(|spec| lane::lane(name, &spec, known, &place, report))
-            {
-                Some(lane) => {
-                    lanes.insert(lane.name.clone(), Arc::new(lane));
-                }
-                None => complete = false,
-            }
-        }
-        (lanes, complete)
+    fn lanes(&self, known: &Known<'_>, report: &mut Report<'_>) -> Section<LaneName, Lane> {
+        self.section("models", &[], report, |name, spec, place, report| {
+            lane::lane(name, spec, known, place, report)
+        })
     }
 
     fn pools(
         &self,
-        known: &Known<'_>,
-        lanes: &BTreeMap<LaneName, Arc<Lane>>,
-        defaults: Option<&Defaults>,
+        context: &pool::Context<'_>,
         report: &mut Report<'_>,
-    ) -> (BTreeMap<PoolName, Arc<gateway::Pool>>, bool) {
-        let mut pools = BTreeMap::new();
-        let mut complete = true;
-        for (name, value) in self.entries("pools") {
-            let place = pointer(["pools", name]);
-            names::check(name, &place, report);
-            if known.lanes.contains(name) {
+    ) -> Section<PoolName, gateway::Pool> {
+        for (name, _) in self.entries("pools") {
+            if context.known.lanes.contains(name) {
                 report.refuse(
-                    &place,
+                    pointer(["pools", name]),
                     "name_taken",
                     format!("a model is named `{name}` too; callers could not tell them apart"),
                 );
             }
-            let context = pool::Context {
-                known,
-                lanes,
-                defaults,
-            };
-            match read::<spec::Pool>(value, &place, report)
-                .and_then(|spec| pool::pool(name, &spec, &context, &place, report))
-            {
-                Some(pool) => {
-                    pools.insert(pool.name.clone(), Arc::new(pool));
-                }
-                None => complete = false,
-            }
         }
-        (pools, complete)
+        let stand_ins = [("members", Value::Array(Vec::new()))];
+        self.section("pools", &stand_ins, report, |name, spec, place, report| {
+            pool::pool(name, spec, context, place, report)
+        })
     }
 
     /// Where each pool falls back to, even of pools that are wrong otherwise.
-    fn pool_specs(&self) -> BTreeMap<&'d str, &'d str> {
+    fn fallbacks(&self) -> BTreeMap<&'d str, &'d str> {
         self.entries("pools")
             .filter_map(|(name, pool)| {
                 let next = pool.get("on_exhausted")?.get("fallback_pool")?.as_str()?;
@@ -310,29 +304,50 @@ impl<'d> Parts<'d> {
             report.refuse("/clients", "too_many", message);
             return None;
         }
-        let mut complete = true;
-        let mut specs = Vec::new();
+        let mut seen = client::Seen::default();
+        let mut clients = Vec::new();
         for (index, value) in entries.iter().enumerate() {
-            let place = pointer(["clients", &index.to_string()]);
-            match read::<spec::Client>(value, &place, report) {
-                Some(client) => specs.push((place, client)),
-                None => complete = false,
-            }
+            let place = format!("/clients/{index}");
+            clients.extend(read(value, &place, &[], report, |spec, report| {
+                client::client(spec, &mut seen, known, &place, report)
+            }));
         }
-        let clients = client::clients(&specs, known, report);
-        clients.filter(|_| complete)
+        (clients.len() == entries.len()).then_some(clients)
+    }
+
+    fn limits(&self, report: &mut Report<'_>) -> Option<gateway::Limits> {
+        match self.root.get("limits") {
+            None => client::limits(&spec::Limits::default()),
+            Some(value) => read(value, "/limits", &[], report, |spec, _| {
+                client::limits(spec)
+            }),
+        }
     }
 }
 
-/// Reads a part as its type. A part that cannot be read has been reported by the schema; should it
-/// not have been, it is reported here, without the reader's own message, which may show a secret.
-fn read<T: DeserializeOwned>(value: &Value, place: &str, report: &mut Report<'_>) -> Option<T> {
+/// Reads a part as its type and resolves it. Of a part whose shape is wrong the rest is resolved
+/// too, for its problems only.
+fn read<T: DeserializeOwned, R>(
+    value: &Value,
+    place: &str,
+    stand_ins: &[(&str, Value)],
+    report: &mut Report<'_>,
+    resolve: impl FnOnce(&T, &mut Report<'_>) -> Option<R>,
+) -> Option<R> {
+    if let Some(refused) = report.refused.within(place) {
+        let rest = salvage::salvage(value, place, refused, stand_ins)?;
+        let part = T::deserialize(whole_numbers(&rest)).ok()?;
+        let since = report.problems.len();
+        resolve(&part, report);
+        report.forget_comparisons(since);
+        return None;
+    }
     match T::deserialize(whole_numbers(value)) {
-        Ok(part) => Some(part),
+        Ok(part) => resolve(&part, report),
+        // Whatever the schema admits can be read; were it not so, the reader's own message would
+        // still have to be kept back, because it may show a secret.
         Err(_) => {
-            if !report.knows_of(place) {
-                report.refuse(place, "invalid", "cannot be read as what it should be");
-            }
+            report.refuse(place, "invalid", "cannot be read as what it should be");
             None
         }
     }

@@ -8,54 +8,57 @@ use crate::gateway::{Client, Limits};
 use crate::ids::PoolName;
 use crate::spec;
 
-/// Resolves all clients: names and keys must differ, and the pools must exist.
-pub(super) fn clients(
-    specs: &[(String, spec::Client)],
+/// Names and keys of the clients before.
+#[derive(Default)]
+pub(super) struct Seen {
+    names: BTreeSet<String>,
+    keys: BTreeMap<[u8; 32], String>,
+}
+
+/// Resolves a client: its name and key must be its own, and its pools must exist.
+pub(super) fn client(
+    spec: &spec::Client,
+    seen: &mut Seen,
     known: &Known<'_>,
+    place: &str,
     report: &mut Report<'_>,
-) -> Option<Vec<Client>> {
-    let mut names_seen = BTreeSet::new();
-    let mut keys_seen: BTreeMap<[u8; 32], &str> = BTreeMap::new();
-    let mut clients = Vec::new();
-    for (place, spec) in specs {
-        names::check(&spec.name, &format!("{place}/name"), report);
-        if !names_seen.insert(spec.name.as_str()) {
-            report.refuse(
-                format!("{place}/name"),
-                "duplicate",
-                format!("`{}` is the name of another client", spec.name),
-            );
-        }
-        let key_sha256 = sha256(&spec.key_sha256);
-        match key_sha256 {
-            // A key pasted in place of its hash must not come back in the message.
-            None => report.refuse(
-                format!("{place}/key_sha256"),
-                "invalid_sha256",
-                "must be the SHA-256 of the key: 64 hexadecimal digits, never the key itself",
-            ),
-            Some(key) => {
-                if let Some(other) = keys_seen.insert(key, &spec.name) {
-                    report.refuse(
-                        format!("{place}/key_sha256"),
-                        "duplicate",
-                        format!("is the key of client `{other}` too"),
-                    );
-                }
+) -> Option<Client> {
+    names::check(&spec.name, &format!("{place}/name"), report);
+    if !seen.names.insert(spec.name.clone()) {
+        report.refuse(
+            format!("{place}/name"),
+            "duplicate",
+            format!("`{}` is the name of another client", spec.name),
+        );
+    }
+    let key_sha256 = sha256(&spec.key_sha256);
+    match key_sha256 {
+        // A key pasted in place of its hash must not come back in the message.
+        None => report.refuse(
+            format!("{place}/key_sha256"),
+            "invalid_sha256",
+            "must be the SHA-256 of the key: 64 hexadecimal digits, never the key itself",
+        ),
+        Some(key) => {
+            if let Some(other) = seen.keys.insert(key, spec.name.clone()) {
+                report.refuse(
+                    format!("{place}/key_sha256"),
+                    "duplicate",
+                    format!("is the key of client `{other}` too"),
+                );
             }
         }
-        let pools = spec
-            .pools
-            .as_ref()
-            .map(|pools| check_pools(pools, known, place, report));
-        clients.extend(key_sha256.map(|key_sha256| Client {
-            name: spec.name.clone(),
-            key_sha256,
-            pools,
-            max_concurrent: spec.max_concurrent,
-        }));
     }
-    (clients.len() == specs.len()).then_some(clients)
+    let pools = spec
+        .pools
+        .as_ref()
+        .map(|pools| check_pools(pools, known, place, report));
+    Some(Client {
+        name: spec.name.clone(),
+        key_sha256: key_sha256?,
+        pools,
+        max_concurrent: spec.max_concurrent,
+    })
 }
 
 fn check_pools(

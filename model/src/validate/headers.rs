@@ -82,7 +82,10 @@ pub(super) fn headers(
                 "literal_secret",
                 "must not carry a credential; a document never holds a key itself, use api_key",
             );
-        } else if value.len() > VALUE_LEN_MAX || HeaderValue::from_str(value).is_err() {
+        } else if value.len() > VALUE_LEN_MAX
+            || !value.is_ascii()
+            || HeaderValue::from_str(value).is_err()
+        {
             report.refuse(
                 place,
                 "invalid_header",

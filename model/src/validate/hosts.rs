@@ -11,6 +11,8 @@ use crate::gateway::AllowedHosts;
 const ENTRIES_MAX: usize = 1_000;
 /// Longest host name, in bytes (RFC 1035).
 pub(super) const HOST_LEN_MAX: usize = 253;
+/// Longest part of a host name between dots, in bytes (RFC 1035).
+const LABEL_LEN_MAX: usize = 63;
 
 pub(super) fn allowed_hosts(entries: &[String], report: &mut Report<'_>) -> AllowedHosts {
     let mut allowed = AllowedHosts::default();
@@ -53,21 +55,20 @@ pub(super) fn allowed_hosts(entries: &[String], report: &mut Report<'_>) -> Allo
     allowed
 }
 
-/// A host name with at least one letter, so that no odd spelling of an address passes for one.
+/// A host name, and not an odd spelling of an address: those end in a number.
 pub(super) fn is_host_name(host: &str) -> bool {
     let good = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     host.len() <= HOST_LEN_MAX
-        && host.contains(|c: char| c.is_ascii_alphabetic())
-        && !is_hexadecimal_address(host)
-        && host
-            .split('.')
-            .all(|label| !label.is_empty() && label.len() <= 63 && label.chars().all(good))
+        && !ends_in_number(host)
+        && host.split('.').all(|label| {
+            !label.is_empty() && label.len() <= LABEL_LEN_MAX && label.chars().all(good)
+        })
 }
 
-fn is_hexadecimal_address(host: &str) -> bool {
-    host.rsplit('.').next().is_some_and(|last| {
-        last.strip_prefix("0x")
-            .or_else(|| last.strip_prefix("0X"))
-            .is_some_and(|digits| digits.chars().all(|c| c.is_ascii_hexdigit()))
-    })
+/// The test by which URL parsers tell IPv4 addresses, in all their forms, from names.
+fn ends_in_number(host: &str) -> bool {
+    let last = host.rsplit('.').next().unwrap_or_default();
+    let hexadecimal = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    last.chars().all(|c| c.is_ascii_digit())
+        || hexadecimal.is_some_and(|digits| digits.chars().all(|c| c.is_ascii_hexdigit()))
 }

@@ -124,7 +124,7 @@ fn check_members(
         if !members.contains(excluded.as_str()) {
             report.refuse(
                 at,
-                "unknown_reference",
+                "not_a_member",
                 format!("`{excluded}` is not a member of this pool"),
             );
         } else if !exclusions.insert(excluded.clone()) {
