@@ -1,1 +1,29 @@
-//! lanekeeper-tests
+//! The harness of the end-to-end tests: real processes of the one binary, on free ports, with a
+//! folder of their own, killed when the test ends.
+
+mod binary;
+mod eventually;
+mod fleet;
+mod process;
+mod python;
+
+pub use binary::{repository, target_folder};
+pub use eventually::{eventually, holds_for};
+pub use fleet::{Fleet, Options};
+pub use process::Process;
+pub use python::{Tally, run_clients};
+
+/// A client for plain HTTP with a bound on each request.
+///
+/// # Panics
+///
+/// When the TLS library cannot be set up, which no test can go on without.
+#[must_use]
+pub fn http_client() -> reqwest::Client {
+    // A second installation is refused; every caller installs the same one.
+    _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+        .timeout(std::time::Duration::from_secs(30))
+        .build()
+        .expect("a client without special settings")
+}

@@ -1,0 +1,162 @@
+//! A client for the HTTP API: addresses, the token, and what its errors mean for the exit code.
+
+use crate::args::ApiArguments;
+use crate::exit::{Failure, Kind};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, header};
+use serde_json::Value;
+use std::time::Duration;
+
+/// Longest wait for one answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The HTTP API of one server.
+pub(crate) struct Api {
+    base: String,
+    token: Option<String>,
+    http: Client,
+}
+
+/// An answer that was no error.
+pub(crate) struct Answer {
+    pub(crate) body: Value,
+    /// The entity tag, quotes included.
+    pub(crate) etag: Option<String>,
+}
+
+impl Api {
+    pub(crate) fn new(arguments: &ApiArguments) -> Result<Self, Failure> {
+        let token = match (&arguments.token, &arguments.token_file) {
+            (Some(token), _) => Some(token.clone()),
+            (None, Some(path)) => Some(std::fs::read_to_string(path).map_err(|error| {
+                Failure::new(
+                    Kind::Other,
+                    format!("cannot read {}: {error}", path.display()),
+                )
+            })?),
+            (None, None) => None,
+        };
+        Ok(Self {
+            base: arguments.url.trim_end_matches('/').to_owned(),
+            token: token.map(|token| token.trim().to_owned()),
+            http: Client::builder()
+                .timeout(TIMEOUT)
+                .build()
+                .map_err(Failure::other)?,
+        })
+    }
+
+    /// A read.
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Failure> {
+        self.send(self.request(Method::GET, path)).await
+    }
+
+    /// A read of something that need not be there.
+    pub(crate) async fn find(&self, path: &str) -> Result<Option<Answer>, Failure> {
+        match self.get(path).await {
+            Ok(answer) => Ok(Some(answer)),
+            Err(failure) if failure.kind() == Kind::Missing => Ok(None),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// A write of a new thing.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Result<Answer, Failure> {
+        self.send(self.request(Method::POST, path).json(body)).await
+    }
+
+    /// A write over the version that `etag` names.
+    pub(crate) async fn put(
+        &self,
+        path: &str,
+        body: &Value,
+        etag: &str,
+    ) -> Result<Answer, Failure> {
+        let request = self
+            .request(Method::PUT, path)
+            .header(header::IF_MATCH, etag);
+        self.send(request.json(body)).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        }
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Result<Answer, Failure> {
+        let answer = request
+            .send()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let status = answer.status();
+        if !status.is_success() {
+            return Err(refused(status, answer).await);
+        }
+        let etag = answer
+            .headers()
+            .get(header::ETAG)
+            .and_then(|etag| etag.to_str().ok());
+        let etag = etag.map(str::to_owned);
+        let body = answer
+            .bytes()
+            .await
+            .map_err(|error| self.unreachable(&error))?;
+        let body = if body.is_empty() {
+            Ok(Value::Null)
+        } else {
+            serde_json::from_slice(&body)
+        };
+        Ok(Answer {
+            body: body.map_err(Failure::other)?,
+            etag,
+        })
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+        let reason = if error.is_timeout() {
+            format!("no answer within {} s", TIMEOUT.as_secs())
+        } else if error.is_builder() {
+            return Failure::new(Kind::Usage, format!("{} is no address: {error}", self.base));
+        } else {
+            "no connection".to_owned()
+        };
+        let text = format!(
+            "{}: {reason} (--url or LANEKEEPER_URL says where to look)",
+            self.base
+        );
+        Failure::new(Kind::Unreachable, text)
+    }
+}
+
+/// The problem document of an error answer, in lines for a person.
+async fn refused(status: StatusCode, answer: Response) -> Failure {
+    let kind = match status {
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Kind::Invalid,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Kind::Refused,
+        StatusCode::NOT_FOUND => Kind::Missing,
+        StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Kind::Conflict,
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Kind::Unreachable,
+        _ => Kind::Other,
+    };
+    let problem: Value = answer.json().await.unwrap_or_default();
+    let word = |name: &str| problem.get(name).and_then(Value::as_str);
+    let mut text = match word("detail").or_else(|| word("title")) {
+        Some(detail) => detail.to_owned(),
+        None => format!("the server answers {status}"),
+    };
+    if kind == Kind::Refused {
+        text += " (LANEKEEPER_TOKEN or --token-file says who you are)";
+    }
+    for error in problem
+        .get("errors")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let part = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
+        text += &format!("\n  {}: {}", part("pointer"), part("message"));
+    }
+    Failure::new(kind, text)
+}

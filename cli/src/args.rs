@@ -1,0 +1,134 @@
+//! The command line. Every flag has an environment variable; help texts say defaults and units.
+
+mod agent;
+mod client;
+mod server;
+
+pub(crate) use agent::AgentArguments;
+pub(crate) use client::{
+    ApiArguments, ApplyArguments, CheckArguments, Format, GetArguments, Resource,
+};
+pub(crate) use server::{
+    ControlPlaneArguments, DashboardApiArguments, EmbeddedOrServers, GrpcArguments, HttpArguments,
+    ServerArguments, Servers,
+};
+
+use crate::exit;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A fleet of LLM gateways that keeps every lane honest.
+#[derive(Debug, Parser)]
+#[command(name = "lanekeeper", version, after_help = exit::HELP, propagate_version = true)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LogArguments {
+    /// What is logged to standard error: error, warn, info, debug, trace, or filters by target
+    #[arg(long, global = true, env = "LANEKEEPER_LOG", default_value = "info")]
+    pub(crate) log: String,
+    /// How a log line looks
+    #[arg(
+        long,
+        global = true,
+        env = "LANEKEEPER_LOG_FORMAT",
+        default_value = "text"
+    )]
+    pub(crate) log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Everything on this machine: control plane, API and page, three agents, simulated providers
+    Demo(DemoArguments),
+    /// Control plane and HTTP API in one process
+    Server(ServerArguments),
+    /// The control plane alone, for several replicas; needs PostgreSQL and Redis
+    ControlPlane(ControlPlaneArguments),
+    /// The HTTP API alone, for several replicas; needs PostgreSQL and Redis
+    DashboardApi(DashboardApiArguments),
+    /// The data plane: proxies model traffic over pools of lanes
+    Agent(AgentArguments),
+    /// A provider that answers like the real ones and fails on command
+    SimProvider(SimProviderArguments),
+    /// Check a gateway document without sending it anywhere
+    Check(CheckArguments),
+    /// Read gateways, agents, breakers, configuration or revisions from the HTTP API
+    Get(GetArguments),
+    /// Create a gateway or change its configuration
+    Apply(ApplyArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DemoArguments {
+    /// First port: gRPC, then HTTP and ops behind it, agents at +10, +20, +30, provider at +100
+    #[arg(long, env = "LANEKEEPER_PORT_BASE", default_value_t = 7400,
+        value_parser = clap::value_parser!(u16).range(1024..65_000))]
+    pub(crate) port_base: u16,
+    /// Send no traffic by itself
+    #[arg(long, env = "LANEKEEPER_NO_TRAFFIC")]
+    pub(crate) no_traffic: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimProviderArguments {
+    /// Address to listen on; port 0 picks a free one
+    #[arg(long, env = "LANEKEEPER_LISTEN", default_value = "127.0.0.1:7500")]
+    pub(crate) listen: SocketAddr,
+    /// Words of an answer, and so frames of a stream
+    #[arg(long, env = "LANEKEEPER_WORDS", default_value_t = 8)]
+    pub(crate) words: usize,
+    /// Pause before the headers of an answer, in milliseconds
+    #[arg(long, env = "LANEKEEPER_LATENCY_MS", default_value = "0", value_parser = millis)]
+    pub(crate) latency_ms: Duration,
+    /// Pause between the frames of a stream, in milliseconds
+    #[arg(long, env = "LANEKEEPER_FRAME_INTERVAL_MS", default_value = "0", value_parser = millis)]
+    pub(crate) frame_interval_ms: Duration,
+}
+
+/// Largest number of seconds a flag may say: one year.
+const MAX_SECS: f64 = 31_536_000.0;
+
+fn millis(text: &str) -> Result<Duration, String> {
+    text.parse()
+        .map(Duration::from_millis)
+        .map_err(|error| format!("not milliseconds: {error}"))
+}
+
+/// Seconds with fractions.
+fn secs(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(secs) if (0.0..=MAX_SECS).contains(&secs) => Ok(Duration::from_secs_f64(secs)),
+        Ok(_) => Err(format!("must be from 0 to {MAX_SECS}")),
+        Err(error) => Err(format!("not seconds: {error}")),
+    }
+}
+
+/// `key=value`.
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("must be key=value".to_owned()),
+    }
+}
+
+/// Certificate files of one side of mutual TLS.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TlsFiles {
+    pub(crate) ca: PathBuf,
+    pub(crate) cert: PathBuf,
+    pub(crate) key: PathBuf,
+}

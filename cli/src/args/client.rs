@@ -1,0 +1,92 @@
+//! Flags of the commands that check documents or talk to the HTTP API.
+
+use super::secs;
+use clap::{Args, ValueEnum};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Where the HTTP API is and who asks.
+#[derive(Debug, Args)]
+pub(crate) struct ApiArguments {
+    /// Address of the HTTP API
+    #[arg(long, env = "LANEKEEPER_URL", default_value = "http://127.0.0.1:7401")]
+    pub(crate) url: String,
+    /// API token; better given by the environment, where other users do not see it
+    #[arg(long, env = "LANEKEEPER_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+    /// File that holds the API token
+    #[arg(long, env = "LANEKEEPER_TOKEN_FILE", conflicts_with = "token")]
+    pub(crate) token_file: Option<PathBuf>,
+}
+
+/// How a result is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people
+    Table,
+    /// As the API answers
+    Json,
+    /// The same as YAML
+    Yaml,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckArguments {
+    /// The gateway document, YAML or JSON; - reads standard input
+    pub(crate) file: PathBuf,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GetArguments {
+    /// What to read
+    pub(crate) resource: Resource,
+    /// Gateway; needed for config and revisions, a filter for agents and breakers
+    pub(crate) gateway: Option<String>,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    /// List closed breakers too
+    #[arg(long)]
+    pub(crate) closed: bool,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Resource {
+    /// The gateways and their current revisions
+    Gateways,
+    /// The agents, what they applied and whether they report
+    Agents,
+    /// The fleet's breakers
+    #[value(alias = "breaker-state")]
+    Breakers,
+    /// A gateway's document
+    Config,
+    /// A gateway's history
+    Revisions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ApplyArguments {
+    /// The gateway document, YAML or JSON; - reads standard input
+    #[arg(short, long)]
+    pub(crate) file: PathBuf,
+    /// Only let the server check it
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Wait until every live agent has applied it
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Longest wait, in seconds
+    #[arg(long, default_value = "60", value_parser = secs, requires = "wait")]
+    pub(crate) timeout_secs: Duration,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}

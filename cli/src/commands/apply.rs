@@ -1,0 +1,195 @@
+//! `lanekeeper apply`
+
+use super::document;
+use crate::api::Api;
+use crate::args::{ApplyArguments, Format};
+use crate::exit::{Failure, Kind};
+use crate::{clock, output};
+use lanekeeper_model::content_hash;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Pause between two looks at the agents while waiting.
+const LOOK_INTERVAL: Duration = Duration::from_millis(300);
+
+pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
+    let text = document::read(&arguments.file)?;
+    let checked =
+        document::check(&text).map_err(|problems| document::invalid(&arguments.file, &problems))?;
+    let gateway = checked.gateway.name.to_string();
+    let api = Api::new(&arguments.api)?;
+    let result = if arguments.dry_run {
+        dry_run(&api, &gateway, &checked.document).await?
+    } else {
+        write(&api, &gateway, &checked.document).await?
+    };
+    match arguments.output {
+        Format::Json => output::json(&result),
+        Format::Yaml => output::yaml(&result)?,
+        Format::Table => output::line(&sentence(&result)),
+    }
+    match revision(&result) {
+        Some(revision) if arguments.wait => {
+            wait(&api, &gateway, revision, arguments.timeout_secs).await
+        }
+        Some(_) => {
+            output::hint(&format!(
+                "agents take it now: lanekeeper get agents {gateway}"
+            ));
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+async fn dry_run(api: &Api, gateway: &str, document: &Value) -> Result<Value, Failure> {
+    let path = format!("/admin/v1/gateways/{gateway}/config/validate");
+    let answer = api.post(&path, document).await?.body;
+    if answer.get("valid") == Some(&Value::Bool(true)) {
+        return Ok(json!({"gateway": gateway, "action": "would be accepted"}));
+    }
+    Err(Failure::new(
+        Kind::Invalid,
+        format!("the server refuses it: {answer}"),
+    ))
+}
+
+async fn write(api: &Api, gateway: &str, document: &Value) -> Result<Value, Failure> {
+    let path = format!("/admin/v1/gateways/{gateway}/config");
+    let Some(current) = api.find(&path).await? else {
+        let answer = api.post("/admin/v1/gateways", document).await?;
+        return Ok(done(gateway, "created", number(answer.etag.as_deref())));
+    };
+    let etag = current.etag.unwrap_or_default();
+    if content_hash(&current.body) == content_hash(document) {
+        return Ok(done(gateway, "unchanged", number(Some(&etag))));
+    }
+    let answer = api.put(&path, document, &etag).await?;
+    Ok(done(gateway, "changed", number(answer.etag.as_deref())))
+}
+
+fn done(gateway: &str, action: &str, revision: Option<u64>) -> Value {
+    json!({"gateway": gateway, "action": action, "revision": revision})
+}
+
+/// The revision that an entity tag names.
+fn number(etag: Option<&str>) -> Option<u64> {
+    etag?.trim_matches('"').parse().ok()
+}
+
+fn revision(result: &Value) -> Option<u64> {
+    result.get("revision")?.as_u64()
+}
+
+fn sentence(result: &Value) -> String {
+    let word = |name: &str| result.get(name).and_then(Value::as_str).unwrap_or_default();
+    let (gateway, action) = (word("gateway"), word("action"));
+    match revision(result) {
+        Some(revision) => format!("gateway {gateway} {action}: revision {revision}"),
+        None => format!("gateway {gateway} {action}"),
+    }
+}
+
+/// How far a revision has come among the live agents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Progress {
+    live: usize,
+    applied: usize,
+    /// The first refusal seen.
+    refused: Option<String>,
+}
+
+fn progress(agents: &Value, wanted: u64) -> Progress {
+    let live: Vec<&Value> = agents
+        .get("items")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter(|agent| agent.get("state").and_then(Value::as_str) == Some("live"))
+        .collect();
+    let applied = |agent: &&&Value| {
+        agent
+            .get("applied_revision")
+            .and_then(Value::as_u64)
+            .is_some_and(|at| at >= wanted)
+    };
+    let refused = |agent: &&Value| {
+        let error = agent.get("last_error")?;
+        (error.get("revision")?.as_u64()? == wanted).then(|| {
+            let name = agent
+                .get("name")
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            format!("{name} refuses it: {error}")
+        })
+    };
+    Progress {
+        live: live.len(),
+        applied: live.iter().filter(applied).count(),
+        refused: live.iter().find_map(refused),
+    }
+}
+
+async fn wait(api: &Api, gateway: &str, revision: u64, timeout: Duration) -> Result<(), Failure> {
+    let start = clock::now();
+    let mut told = None;
+    loop {
+        let agents = api
+            .get(&format!("/api/v1/agents?gateway={gateway}"))
+            .await?
+            .body;
+        let now = progress(&agents, revision);
+        if told.as_ref() != Some(&now) {
+            output::hint(&format!(
+                "applied on {} of {} live agents",
+                now.applied, now.live
+            ));
+        }
+        if let Some(refused) = now.refused {
+            return Err(Failure::new(Kind::Invalid, refused));
+        }
+        if now.applied == now.live {
+            return Ok(());
+        }
+        if start.elapsed() >= timeout {
+            let text = format!(
+                "revision {revision} is applied on {} of {} live agents after {} s",
+                now.applied,
+                now.live,
+                timeout.as_secs_f64()
+            );
+            return Err(Failure::new(Kind::Unreachable, text));
+        }
+        told = Some(now);
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn agent(state: &str, applied: u64) -> Value {
+        json!({"name": "node", "state": state, "applied_revision": applied, "last_error": null})
+    }
+
+    #[test]
+    fn only_live_agents_are_waited_for() {
+        let agents = json!({"items": [agent("live", 3), agent("stale", 1), agent("live", 4)]});
+        let expected = Progress {
+            live: 2,
+            applied: 2,
+            refused: None,
+        };
+        assert_eq!(progress(&agents, 3), expected);
+    }
+
+    #[test]
+    fn a_refusal_of_an_older_revision_does_not_count() {
+        let mut refusing = agent("live", 1);
+        refusing["last_error"] = json!({"revision": 2, "errors": []});
+        let agents = json!({"items": [refusing]});
+        assert_eq!(progress(&agents, 3).refused, None);
+        assert!(progress(&agents, 2).refused.unwrap().contains("node"));
+    }
+}

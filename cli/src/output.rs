@@ -1,0 +1,58 @@
+//! Printing: results to standard output, words for people to standard error.
+
+use crate::exit::Failure;
+use serde_json::Value;
+use std::io::{IsTerminal, Write, stderr, stdout};
+
+/// One line of a result. A reader that went away is no reason to fail.
+pub(crate) fn line(text: &str) {
+    _ = writeln!(stdout(), "{text}");
+}
+
+/// A line for the person at the terminal; nothing when nobody is there to read it.
+pub(crate) fn hint(text: &str) {
+    if stderr().is_terminal() {
+        _ = writeln!(stderr(), "{text}");
+    }
+}
+
+/// What went wrong.
+pub(crate) fn error(text: &str) {
+    _ = writeln!(stderr(), "lanekeeper: {text}");
+}
+
+/// A value as indented JSON.
+pub(crate) fn json(value: &Value) {
+    line(&format!("{value:#}"));
+}
+
+/// A value as YAML.
+pub(crate) fn yaml(value: &Value) -> Result<(), Failure> {
+    line(
+        serde_saphyr::to_string(value)
+            .map_err(Failure::other)?
+            .trim_end(),
+    );
+    Ok(())
+}
+
+/// Rows under a heading, columns as wide as their widest entry.
+pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
+    let mut widths: Vec<usize> = heading.iter().map(|name| name.chars().count()).collect();
+    for row in rows {
+        for (width, entry) in widths.iter_mut().zip(row) {
+            *width = (*width).max(entry.chars().count());
+        }
+    }
+    let print = |entries: &mut dyn Iterator<Item = &str>| {
+        let mut text = String::new();
+        for (entry, width) in entries.zip(&widths) {
+            text += &format!("{entry:<width$}  ");
+        }
+        line(text.trim_end());
+    };
+    print(&mut heading.iter().copied());
+    for row in rows {
+        print(&mut row.iter().map(String::as_str));
+    }
+}

@@ -1,0 +1,122 @@
+//! What the fleet sees of a failing lane, and how it recovers.
+
+use lanekeeper_tests::{Fleet, Options, eventually, holds_for};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+const LANE: &str = "gpt-east";
+/// Twelve seconds: one report interval and its jitter.
+const VISIBLE_BOUND: Duration = Duration::from_secs(12);
+
+fn breaker() -> Value {
+    json!({"base_cooldown_secs": 2, "max_cooldown_secs": 2, "jitter_ratio": 0,
+        "jitter_floor_secs": 0, "park_secs": 0.1,
+        "trip": {"mode": "consecutive", "consecutive_n": 3}})
+}
+
+/// Sends traffic through every agent until told otherwise, and counts failures.
+async fn traffic(fleet: &Fleet) -> Result<(), String> {
+    for number in 0..fleet.agents.len() {
+        if !fleet.chat(number).await {
+            return Err(format!("a call through agent {number} failed"));
+        }
+    }
+    Ok(())
+}
+
+async fn cell_state(fleet: &Fleet) -> Result<Value, String> {
+    match fleet.cell("chat", LANE).await {
+        Ok(Some(cell)) => Ok(cell),
+        Ok(None) => Err("the cell is not listed".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[tokio::test]
+async fn an_open_lane_is_seen_on_3_of_3_is_probed_once_a_cooldown_and_closes() {
+    let fleet = Fleet::start(Options {
+        breaker: breaker(),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    fleet
+        .set_fault(json!({"model": LANE, "status": 503}))
+        .await
+        .unwrap();
+
+    let ((), took) = eventually("open on 3 of 3", VISIBLE_BOUND, || async {
+        traffic(&fleet).await?;
+        let cell = cell_state(&fleet).await?;
+        if cell["agents"]["open"] == 3 {
+            Ok(())
+        } else {
+            Err(cell.to_string())
+        }
+    })
+    .await;
+    println!("open on 3 of 3 agents after {took:?}");
+    let cell = cell_state(&fleet).await.unwrap();
+    assert_eq!(cell["state"], "open", "{cell}");
+    assert_eq!(cell["scope"], "fleet", "{cell}");
+    assert_eq!(cell["agents"]["reporting"], 3, "{cell}");
+    assert_eq!(cell["cause"]["status"], 503, "{cell}");
+    assert_eq!(cell["by_agent"].as_array().unwrap().len(), 3, "{cell}");
+
+    // Traffic goes on over several cooldowns of two seconds: in each, one probe per agent arrives.
+    let before = fleet.arrivals(LANE, 0).await.unwrap().last().unwrap()["seq"]
+        .as_u64()
+        .unwrap();
+    let start = Instant::now();
+    holds_for("traffic", Duration::from_secs(9), || traffic(&fleet)).await;
+    let span = start.elapsed();
+    let probes = fleet.arrivals(LANE, before).await.unwrap();
+    assert_probes_are_a_cooldown_apart(&probes, span);
+
+    fleet.clear_faults().await.unwrap();
+    let before = probes.last().unwrap()["seq"].as_u64().unwrap();
+    let lifted = Instant::now();
+    eventually("closed on 3 of 3", Duration::from_secs(15), || async {
+        traffic(&fleet).await?;
+        let cell = cell_state(&fleet).await?;
+        if cell["agents"]["closed"] == 3 {
+            Ok(())
+        } else {
+            Err(cell.to_string())
+        }
+    })
+    .await;
+    println!("closed on 3 of 3 agents after {:?}", lifted.elapsed());
+    let first_good = fleet.arrivals(LANE, before).await.unwrap();
+    assert!(first_good.len() >= 3, "each agent's probe reached the lane");
+}
+
+/// Each agent's probes carry its address in no header, so they are told apart by time: three agents
+/// may send at most one probe each within one cooldown.
+fn assert_probes_are_a_cooldown_apart(probes: &[Value], span: Duration) {
+    const AGENTS: usize = 3;
+    const COOLDOWN_MS: u64 = 2000;
+    let times: Vec<u64> = probes
+        .iter()
+        .map(|probe| probe["at_ms"].as_u64().unwrap())
+        .collect();
+    let most = AGENTS * (usize::try_from(span.as_millis()).unwrap() / 2000 + 1);
+    assert!(
+        times.len() >= AGENTS * 3,
+        "only {} probes in {span:?}",
+        times.len()
+    );
+    assert!(
+        times.len() <= most,
+        "{} probes in {span:?}, at most {most}",
+        times.len()
+    );
+    for window in times.windows(AGENTS + 1) {
+        let apart = window[AGENTS] - window[0];
+        assert!(
+            apart >= COOLDOWN_MS - 50,
+            "{} probes within {apart} ms",
+            AGENTS + 1
+        );
+    }
+}

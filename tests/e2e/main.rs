@@ -1,0 +1,18 @@
+//! The whole system by story: real processes of the one binary, real client packages, real faults.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a failed step of a test is a failed test"
+)]
+
+mod bad_input;
+mod clients;
+mod command_line;
+mod config_push;
+mod fleet_view;
+mod lost_agent;
+mod lost_server;
+mod recovery;
+mod standalone;
