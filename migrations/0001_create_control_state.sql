@@ -1,5 +1,6 @@
--- One row. The epoch names this history of revisions; it is replaced when the database is restored from a backup.
--- token_changes counts writes to tokens: it is the lock every such write takes first.
+-- One row. The epoch names this history of revisions; it is replaced when the database is restored
+-- from a backup. token_changes counts writes to tokens: it is the lock every such write takes
+-- first.
 CREATE TABLE control_state (
     id BIGINT PRIMARY KEY CHECK (id = 1),
     epoch TEXT NOT NULL,

@@ -1,5 +1,5 @@
--- The counter outlives its gateway, so that a gateway created again under the same name continues the numbers
--- and no agent ever sees its revision go down.
+-- The counter outlives its gateway, so that a gateway created again under the same name continues
+-- the numbers and no agent ever sees its revision go down.
 CREATE TABLE revision_counters (
     gateway TEXT PRIMARY KEY,
     last BIGINT NOT NULL CHECK (last >= 1)

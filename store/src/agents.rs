@@ -1,7 +1,9 @@
-//! The agents' last known facts: what survives a restart of the control plane and an outage of the live view.
+//! The agents' last known facts: what survives a restart of the control plane and an outage of the
+//! live view.
 //!
-//! Written when something changes (a session begins or ends, a revision is applied or refused), not with every
-//! report. An instance is a process, so rows of processes long gone pile up until they are pruned.
+//! Written when something changes (a session begins or ends, a revision is applied or refused), not
+//! with every report. An instance is a process, so rows of processes long gone pile up until they
+//! are pruned.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +52,8 @@ pub struct AgentFacts {
     pub labels: BTreeMap<String, String>,
     /// The agent's version.
     pub version: String,
-    /// The session these facts are from; facts of an earlier session never replace those of a later one.
+    /// The session these facts are from; facts of an earlier session never replace those of a later
+    /// one.
     pub session_epoch: u64,
     /// The revision it acknowledged last; 0 = none.
     pub applied_revision: u64,
@@ -62,15 +65,16 @@ pub struct AgentFacts {
     pub problems: Vec<String>,
     /// The latest revision it refused, until it applies another.
     pub rejected: Option<Rejected>,
-    /// When the first facts were recorded, wall time in unix milliseconds. Kept from the first call.
+    /// When the first facts were recorded, wall time in unix milliseconds. Kept from the first
+    /// call.
     pub first_seen_ms: u64,
     /// When it was last heard of, wall time in unix milliseconds.
     pub last_seen_ms: u64,
 }
 
 impl ConfigStore {
-    /// Records the facts of an agent, unless those of a later session are there. Not an audited write: no one
-    /// decided anything.
+    /// Records the facts of an agent, unless those of a later session are there. Not an audited
+    /// write: no one decided anything.
     ///
     /// # Errors
     /// [`Error::Invalid`], [`Error::Unavailable`].
@@ -97,8 +101,8 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         let rows: Vec<FactsRow> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT gateway, instance, name, labels, version, session_epoch, applied_revision, applied_hash,
-                        config_source, problems, rejected, first_seen_ms, last_seen_ms
+                "SELECT gateway, instance, name, labels, version, session_epoch, applied_revision,
+                        applied_hash, config_source, problems, rejected, first_seen_ms, last_seen_ms
                  FROM agents WHERE $1 = '' OR gateway = $1
                  ORDER BY last_seen_ms DESC, gateway, instance LIMIT $2",
             )
@@ -121,8 +125,8 @@ impl ConfigStore {
         session.finish(written).await
     }
 
-    /// Drops the facts of agents that were last heard of before a time, in unix milliseconds; the value is how many
-    /// went. Housekeeping: not audited.
+    /// Drops the facts of agents that were last heard of before a time, in unix milliseconds; the
+    /// value is how many went. Housekeeping: not audited.
     ///
     /// # Errors
     /// [`Error::Unavailable`].
@@ -145,12 +149,14 @@ async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> 
     execute!(
         session,
         sqlx::query(
-            "INSERT INTO agents (gateway, instance, name, labels, version, session_epoch, applied_revision,
-                                 applied_hash, config_source, problems, rejected, first_seen_ms, last_seen_ms)
+            "INSERT INTO agents (gateway, instance, name, labels, version, session_epoch,
+                                 applied_revision, applied_hash, config_source, problems, rejected,
+                                 first_seen_ms, last_seen_ms)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
              ON CONFLICT (gateway, instance) DO UPDATE SET
                  name = excluded.name, labels = excluded.labels, version = excluded.version,
-                 session_epoch = excluded.session_epoch, applied_revision = excluded.applied_revision,
+                 session_epoch = excluded.session_epoch,
+                 applied_revision = excluded.applied_revision,
                  applied_hash = excluded.applied_hash, config_source = excluded.config_source,
                  problems = excluded.problems, rejected = excluded.rejected,
                  last_seen_ms = excluded.last_seen_ms

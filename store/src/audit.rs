@@ -1,7 +1,9 @@
-//! The audit trail: one entry per change, in the change's own transaction, each holding the hash of the one before.
+//! The audit trail: one entry per change, in the change's own transaction, each holding the hash of
+//! the one before.
 //!
-//! Whoever edits, removes or reorders entries has to rewrite everything after them and the head row as well; a copy
-//! of any later hash kept elsewhere then still tells. Refused attempts are entries too, in transactions of their own.
+//! Whoever edits, removes or reorders entries has to rewrite everything after them and the head row
+//! as well; a copy of any later hash kept elsewhere then still tells. Refused attempts are entries
+//! too, in transactions of their own.
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -132,7 +134,8 @@ impl<'a> NewEntry<'a> {
     }
 }
 
-/// The exact texts an entry is hashed over. A JSON array keeps the fields apart whatever they contain.
+/// The exact texts an entry is hashed over. A JSON array keeps the fields apart whatever they
+/// contain.
 #[derive(serde::Serialize)]
 struct Hashed<'a>(
     u64,
@@ -166,7 +169,8 @@ pub(crate) async fn start(session: &mut Session) -> Result<(), Error> {
     Ok(())
 }
 
-/// Adds an entry in the transaction of the change it tells of. The head row is locked until that one ends.
+/// Adds an entry in the transaction of the change it tells of. The head row is locked until that
+/// one ends.
 pub(crate) async fn append(session: &mut Session, entry: NewEntry<'_>) -> Result<(), Error> {
     let (seq, prev_hash): (i64, String) = fetch!(session, connection => {
         sqlx::query_as("UPDATE audit_head SET seq = seq + 1 WHERE id = 1 RETURNING seq, hash")
@@ -192,8 +196,8 @@ pub(crate) async fn append(session: &mut Session, entry: NewEntry<'_>) -> Result
     execute!(
         session,
         sqlx::query(
-            "INSERT INTO audit (seq, at_ms, actor, action, resource, outcome, message, before_json, after_json,
-                                prev_hash, hash)
+            "INSERT INTO audit (seq, at_ms, actor, action, resource, outcome, message,
+                                before_json, after_json, prev_hash, hash)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)",
         )
         .bind(seq)
@@ -240,7 +244,8 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         let rows: Vec<EntryRow> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT seq, at_ms, actor, action, resource, outcome, message, before_json, after_json, prev_hash, hash
+                "SELECT seq, at_ms, actor, action, resource, outcome, message,
+                        before_json, after_json, prev_hash, hash
                  FROM audit WHERE seq < $1 ORDER BY seq DESC LIMIT $2",
             )
             .bind(before.map_or(i64::MAX, to_stored))
@@ -319,7 +324,8 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT seq, at_ms, actor, action, resource, outcome, message, before_json, after_json, prev_hash, hash
+                "SELECT seq, at_ms, actor, action, resource, outcome, message,
+                        before_json, after_json, prev_hash, hash
                  FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2",
             )
             .bind(to_stored(after.unwrap_or_default()))

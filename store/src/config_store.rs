@@ -1,8 +1,9 @@
-//! The configuration database: gateways and their revisions, the audit trail, tokens and the agents' last facts.
+//! The configuration database: gateways and their revisions, the audit trail, tokens and the
+//! agents' last facts.
 //!
-//! PostgreSQL for several replicas, a SQLite file in the data directory for a single server; the same SQL text runs
-//! on both. Locks are always taken in one order (a gateway's counter row or the token row, then the end of the audit
-//! chain), so that writers queue and never deadlock.
+//! PostgreSQL for several replicas, a SQLite file in the data directory for a single server; the
+//! same SQL text runs on both. Locks are always taken in one order (a gateway's counter row or the
+//! token row, then the end of the audit chain), so that writers queue and never deadlock.
 
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
@@ -39,7 +40,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Between two looks at the migration lock of an embedded database.
 const MIGRATION_LOCK_POLL: Duration = Duration::from_millis(20);
-/// PostgreSQL's own bounds, in milliseconds. The second frees the locks of a replica that froze in a transaction.
+/// PostgreSQL's own bounds, in milliseconds. The second frees the locks of a replica that froze in
+/// a transaction.
 const POSTGRES_SETTINGS: [(&str, &str); 3] = [
     ("statement_timeout", "5000"),
     ("idle_in_transaction_session_timeout", "10000"),
@@ -100,12 +102,13 @@ impl std::fmt::Debug for ConfigStore {
 }
 
 impl ConfigStore {
-    /// Opens the database file `lanekeeper.db` in a directory, creating both when missing, and brings its tables up
-    /// to date. Other processes of the same host may have it open at the same time.
+    /// Opens the database file `lanekeeper.db` in a directory, creating both when missing, and
+    /// brings its tables up to date. Other processes of the same host may have it open at the same
+    /// time.
     ///
     /// # Errors
-    /// [`Error::DataDir`] when the directory cannot be used, [`Error::Migration`] or [`Error::Unavailable`] when the
-    /// file cannot.
+    /// [`Error::DataDir`] when the directory cannot be used, [`Error::Migration`] or
+    /// [`Error::Unavailable`] when the file cannot.
     pub async fn open_embedded(dir: &Path) -> Result<Self, Error> {
         let unusable = |source| Error::DataDir {
             path: dir.to_owned(),
@@ -122,13 +125,14 @@ impl ConfigStore {
             .create_if_missing(true)
             .foreign_keys(true)
             .journal_mode(SqliteJournalMode::Wal)
-            // NORMAL may lose the last commits when the power fails; an acknowledged write is never lost.
+            // NORMAL may lose the last commits when the power fails; an acknowledged write is never
+            // lost.
             .synchronous(SqliteSynchronous::Full)
             .busy_timeout(BUSY_TIMEOUT)
             .disable_statement_logging();
 
-        // SQLite has no lock that spans several migrations, and switching to WAL is refused while others are
-        // connected: first comers take turns. The lock goes with the file handle.
+        // SQLite has no lock that spans several migrations, and switching to WAL is refused while
+        // others are connected: first comers take turns. The lock goes with the file handle.
         let turn = migration_turn(dir).await?;
         let mut connection = options.connect().await.map_err(classify)?;
         tokio::time::timeout(
@@ -165,8 +169,8 @@ impl ConfigStore {
     /// Connects to PostgreSQL by a `postgres://` URL and brings its tables up to date.
     ///
     /// # Errors
-    /// [`Error::Address`] for another kind of URL, [`Error::Unavailable`] when the server cannot be reached,
-    /// [`Error::Migration`] when its tables cannot be brought up to date.
+    /// [`Error::Address`] for another kind of URL, [`Error::Unavailable`] when the server cannot be
+    /// reached, [`Error::Migration`] when its tables cannot be brought up to date.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         if !["postgres://", "postgresql://"]
             .iter()
@@ -185,7 +189,8 @@ impl ConfigStore {
             .application_name("lanekeeper")
             .disable_statement_logging();
 
-        // Without the pool's short statement time-out: a migration may take long, or wait for another replica's.
+        // Without the pool's short statement time-out: a migration may take long, or wait for
+        // another replica's.
         let migrated = async {
             let mut connection = options.connect().await.map_err(classify)?;
             migrator()
@@ -251,8 +256,8 @@ impl ConfigStore {
         Ok(epoch)
     }
 
-    /// Begins a new control epoch; to be called after the database was restored from a backup, when revisions that
-    /// agents have applied may be gone.
+    /// Begins a new control epoch; to be called after the database was restored from a backup, when
+    /// revisions that agents have applied may be gone.
     ///
     /// # Errors
     /// [`Error::Unavailable`], [`Error::Invalid`].

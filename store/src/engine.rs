@@ -1,9 +1,9 @@
-//! One face over the two SQL engines: pools, one borrowed connection at a time, and the macro that expands a
-//! statement for each engine.
+//! One face over the two SQL engines: pools, one borrowed connection at a time, and the macro that
+//! expands a statement for each engine.
 //!
-//! Every statement has a deadline. A connection whose statement was cut short, by the deadline or by a caller that
-//! went away, is closed instead of going back to its pool: its next user would otherwise wait for a server that may
-//! never answer, or write into a stranger's transaction.
+//! Every statement has a deadline. A connection whose statement was cut short, by the deadline or
+//! by a caller that went away, is closed instead of going back to its pool: its next user would
+//! otherwise wait for a server that may never answer, or write into a stranger's transaction.
 
 use std::time::Duration;
 
@@ -16,13 +16,15 @@ use crate::error::Error;
 /// The store's name in errors.
 pub(crate) const NAME: &str = "configuration database";
 
-/// The longest a single statement may take. Longer than SQLite's wait for a lock held by another process.
+/// The longest a single statement may take. Longer than SQLite's wait for a lock held by another
+/// process.
 pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(6);
 
 #[derive(Clone)]
 pub(crate) enum Engine {
     Postgres(PgPool),
-    /// SQLite admits one writer at a time and lets the others poll; a pool of one connection queues them fairly.
+    /// SQLite admits one writer at a time and lets the others poll; a pool of one connection queues
+    /// them fairly.
     Sqlite {
         readers: SqlitePool,
         writer: SqlitePool,
@@ -42,8 +44,9 @@ pub(crate) enum Connection {
     Sqlite(PoolConnection<Sqlite>),
 }
 
-/// Runs one statement that yields rows on whichever engine the session has. The expression is expanded once per
-/// engine, with the connection under the given name, because the drivers' query types are generic over the engine.
+/// Runs one statement that yields rows on whichever engine the session has. The expression is
+/// expanded once per engine, with the connection under the given name, because the drivers' query
+/// types are generic over the engine.
 macro_rules! fetch {
     ($session:expr, $connection:ident => $statement:expr) => {{
         let session: &mut $crate::engine::Session = $session;
@@ -90,8 +93,8 @@ impl Engine {
             Self::Sqlite { writer, .. } => writer.acquire().await.map(Connection::Sqlite),
         };
         let mut session = connection.map(Session::new).map_err(classify)?;
-        // A deferred SQLite transaction that reads first fails when another process writes meanwhile; an immediate
-        // one waits for its turn before it reads.
+        // A deferred SQLite transaction that reads first fails when another process writes
+        // meanwhile; an immediate one waits for its turn before it reads.
         let begin = match session.connection {
             Connection::Postgres(_) => "BEGIN",
             Connection::Sqlite(_) => "BEGIN IMMEDIATE",
@@ -137,7 +140,8 @@ impl Session {
             }
             Ok(Err(error)) => {
                 let error = classify(error);
-                // A server that has become read-only, or is going down, is left for a new connection to find.
+                // A server that has become read-only, or is going down, is left for a new
+                // connection to find.
                 self.suspect = error.is_unavailable();
                 Err(error)
             }
@@ -168,8 +172,9 @@ pub(crate) fn classify(error: sqlx::Error) -> Error {
             if let Some(error) = inner.try_downcast_ref::<sqlx::sqlite::SqliteError>() {
                 return classify_sqlite(&code, error.to_string());
             }
-            // Connection, resources, operator intervention, read-only after a demotion, serialization, deadlock,
-            // lock not available. The list is PostgreSQL's appendix of error codes.
+            // Connection, resources, operator intervention, read-only after a demotion,
+            // serialization, deadlock, lock not available. The list is PostgreSQL's appendix of
+            // error codes.
             let passing = ["08", "53", "57"]
                 .iter()
                 .any(|class| code.starts_with(class))
@@ -228,8 +233,8 @@ fn classify_sqlite(code: &str, text: String) -> Error {
     }
 }
 
-/// Times and numbers are stored as signed 64-bit integers; nothing this program writes comes near the end of them,
-/// and a caller's number beyond it finds nothing.
+/// Times and numbers are stored as signed 64-bit integers; nothing this program writes comes near
+/// the end of them, and a caller's number beyond it finds nothing.
 pub(crate) fn to_stored(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }

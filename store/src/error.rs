@@ -1,7 +1,7 @@
 //! What can go wrong in a store, told by what the caller can do about it.
 //!
-//! Services map these to status codes in one place each. Texts of variants that name a field or an object may be
-//! shown to a caller; sources of the others carry internals and belong in the log.
+//! Services map these to status codes in one place each. Texts of variants that name a field or an
+//! object may be shown to a caller; sources of the others carry internals and belong in the log.
 
 use std::path::PathBuf;
 
@@ -71,8 +71,9 @@ pub enum Error {
     /// The tables could not be brought up to date. Only at start.
     #[error("the migrations of the configuration database failed")]
     Migration(#[source] Source),
-    /// The store does not answer, is read-only or is overloaded (503): the same call may succeed later. When it
-    /// comes from a write, the write may have happened if the connection was lost while it was being committed.
+    /// The store does not answer, is read-only or is overloaded (503): the same call may succeed
+    /// later. When it comes from a write, the write may have happened if the connection was lost
+    /// while it was being committed.
     #[error("the {store} is unavailable")]
     Unavailable {
         /// Which store.

@@ -13,6 +13,9 @@ use crate::revisions::{self, Draft, Revision};
 /// The glossary word in errors.
 pub(crate) const KIND: &str = "gateway";
 
+/// What a gateway's columns are read by.
+type GatewayColumns = (String, i64, String, String, i64, i64);
+
 /// One line of the list of gateways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayRow {
@@ -41,7 +44,7 @@ impl ConfigStore {
         limit: u32,
     ) -> Result<Vec<GatewayRow>, Error> {
         let mut session = self.engine.session().await?;
-        let rows: Vec<(String, i64, String, String, i64, i64)> = fetch!(&mut session, connection => {
+        let rows: Vec<GatewayColumns> = fetch!(&mut session, connection => {
             sqlx::query_as(
                 "SELECT name, revision, hash, labels, created_ms, updated_ms
                  FROM gateways WHERE name > $1 ORDER BY name LIMIT $2",
@@ -50,38 +53,44 @@ impl ConfigStore {
             .bind(i64::from(limit.min(PAGE_MAX)))
             .fetch_all(connection)
         })?;
-        rows.into_iter()
-            .map(|(name, revision, hash, labels, created_ms, updated_ms)| {
-                let labels = serde_json::from_str(&labels)
-                    .map_err(|error| Error::Corrupt(format!("labels of {name:?}: {error}")))?;
-                Ok(GatewayRow {
-                    name,
-                    revision: from_stored(revision)?,
-                    hash,
-                    labels,
-                    created_ms: from_stored(created_ms)?,
-                    updated_ms: from_stored(updated_ms)?,
-                })
-            })
-            .collect()
+        rows.into_iter().map(gateway_of).collect()
     }
 
-    /// Every gateway's name, current revision and hash, in the order of their names. Cheap: documents are not read.
+    /// One gateway; `None` when there is no such gateway.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Corrupt`].
+    pub async fn gateway(&self, name: &str) -> Result<Option<GatewayRow>, Error> {
+        let mut session = self.engine.session().await?;
+        let row: Option<GatewayColumns> = fetch!(&mut session, connection => {
+            sqlx::query_as(
+                "SELECT name, revision, hash, labels, created_ms, updated_ms
+                 FROM gateways WHERE name = $1",
+            )
+            .bind(name)
+            .fetch_optional(connection)
+        })?;
+        row.map(gateway_of).transpose()
+    }
+
+    /// Every gateway's name, current revision and hash, in the order of their names. Cheap:
+    /// documents are not read.
     ///
     /// # Errors
     /// [`Error::Unavailable`], [`Error::Corrupt`].
     pub async fn heads(&self) -> Result<Vec<(String, u64, String)>, Error> {
         let mut session = self.engine.session().await?;
         let rows: Vec<(String, i64, String)> = fetch!(&mut session, connection => {
-            sqlx::query_as("SELECT name, revision, hash FROM gateways ORDER BY name").fetch_all(connection)
+            sqlx::query_as("SELECT name, revision, hash FROM gateways ORDER BY name")
+                .fetch_all(connection)
         })?;
         rows.into_iter()
             .map(|(gateway, revision, hash)| Ok((gateway, from_stored(revision)?, hash)))
             .collect()
     }
 
-    /// Creates a gateway with its first document. One that was deleted before under this name continues its
-    /// revision numbers. The document is stored as given: validation is the caller's.
+    /// Creates a gateway with its first document. One that was deleted before under this name
+    /// continues its revision numbers. The document is stored as given: validation is the caller's.
     ///
     /// # Errors
     /// [`Error::Exists`], [`Error::Invalid`], [`Error::Unavailable`].
@@ -108,8 +117,8 @@ impl ConfigStore {
         session.finish(written).await
     }
 
-    /// Deletes a gateway. Its audit entries and revisions stay, and so does its counter. `if_match` is the revision
-    /// the caller has seen; `None` deletes whatever is there.
+    /// Deletes a gateway. Its audit entries and revisions stay, and so does its counter. `if_match`
+    /// is the revision the caller has seen; `None` deletes whatever is there.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Unavailable`].
@@ -124,6 +133,20 @@ impl ConfigStore {
         let written = delete(&mut session, name, if_match, change).await;
         session.finish(written).await
     }
+}
+
+fn gateway_of(columns: GatewayColumns) -> Result<GatewayRow, Error> {
+    let (name, revision, hash, labels, created_ms, updated_ms) = columns;
+    let labels = serde_json::from_str(&labels)
+        .map_err(|error| Error::Corrupt(format!("labels of {name:?}: {error}")))?;
+    Ok(GatewayRow {
+        name,
+        revision: from_stored(revision)?,
+        hash,
+        labels,
+        created_ms: from_stored(created_ms)?,
+        updated_ms: from_stored(updated_ms)?,
+    })
 }
 
 async fn create(session: &mut Session, draft: Draft<'_>) -> Result<Revision, Error> {
@@ -202,7 +225,8 @@ pub(crate) fn resource(name: &str) -> String {
     format!("gateways/{name}")
 }
 
-/// The labels of a document as JSON text. What is no text is left out: the store does not judge documents.
+/// The labels of a document as JSON text. What is no text is left out: the store does not judge
+/// documents.
 pub(crate) fn labels_of(document: &Value) -> String {
     let labels: serde_json::Map<String, Value> = document
         .get("labels")

@@ -1,8 +1,9 @@
 //! Everything Lanekeeper keeps outside its agents, and the only home of SQL and Redis.
 //!
-//! [`ConfigStore`] is the source of truth for configuration, audit and tokens: PostgreSQL, or a SQLite file for a
-//! single server. [`LiveView`] is what the fleet looks like now: Redis, or this process's memory. Both answer the same
-//! way on either engine, within a bounded time, and take the wall time as an argument.
+//! [`ConfigStore`] is the source of truth for configuration, audit and tokens: PostgreSQL, or a
+//! SQLite file for a single server. [`LiveView`] is what the fleet looks like now: Redis, or this
+//! process's memory. Both answer the same way on either engine, within a bounded time, and take the
+//! wall time as an argument.
 
 mod agents;
 mod audit;
@@ -14,6 +15,13 @@ mod live;
 mod migrations;
 mod random;
 mod revisions;
+#[cfg(feature = "testing")]
+#[expect(
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a step of a test's preparation that fails is a failed test"
+)]
+pub mod testing;
 mod tokens;
 
 pub use agents::{AGENT_FACTS_MAX, AgentFacts};

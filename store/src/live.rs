@@ -1,7 +1,8 @@
 //! The live view: what connected agents last reported, and hints between replicas.
 //!
-//! One record per agent instance, the newest by (session epoch, seq), gone some time after its last write. Hints
-//! tell other replicas that something is worth reading again; they may be lost, so a slow poll stays the truth.
+//! One record per agent instance, the newest by (session epoch, seq), gone some time after its last
+//! write. Hints tell other replicas that something is worth reading again; they may be lost, so a
+//! slow poll stays the truth.
 
 mod memory;
 mod redis;
@@ -18,10 +19,11 @@ pub use self::redis::{RedisLive, RedisLiveOptions};
 
 use crate::error::Error;
 
-/// How long a record outlives its last write: twice the time after which an agent counts as gone, so that a view
-/// shows it as gone before it disappears.
+/// How long a record outlives its last write: twice the time after which an agent counts as gone,
+/// so that a view shows it as gone before it disappears.
 pub const RECORD_TTL: Duration = Duration::from_secs(600);
-/// Hints that a slow subscriber may be behind before it loses the oldest; it then sees a lag and reads everything.
+/// Hints that a slow subscriber may be behind before it loses the oldest; it then sees a lag and
+/// reads everything.
 pub const HINTS_MAX: usize = 1024;
 
 /// What became of a record that was put.
@@ -56,9 +58,9 @@ pub enum Hint {
 /// The newest record of every agent instance, shared by all replicas that use one view.
 #[async_trait]
 pub trait LiveView: Send + Sync {
-    /// Stores a record unless a later one by (session epoch, seq) is there. An equal pair replaces: within a session
-    /// one writer adds an acknowledgement or a farewell to the latest report. `now_ms` is wall time in unix
-    /// milliseconds, by which the in-process view ages its records.
+    /// Stores a record unless a later one by (session epoch, seq) is there. An equal pair replaces:
+    /// within a session one writer adds an acknowledgement or a farewell to the latest report.
+    /// `now_ms` is wall time in unix milliseconds, by which the in-process view ages its records.
     ///
     /// # Errors
     /// [`Error::Unavailable`]: the record may or may not be stored.
@@ -92,7 +94,8 @@ pub trait LiveView: Send + Sync {
     async fn ping(&self) -> Result<(), Error>;
 }
 
-/// A record's place in order: later sessions come after earlier ones, later reports after earlier ones.
+/// A record's place in order: later sessions come after earlier ones, later reports after earlier
+/// ones.
 fn order_of(record: &AgentRecord) -> (u64, u64) {
     (record.session_epoch, record.seq)
 }

@@ -1,4 +1,5 @@
-//! The tables, brought up to date at start. One set of files for both engines, compiled into the program.
+//! The tables, brought up to date at start. One set of files for both engines, compiled into the
+//! program.
 
 use std::borrow::Cow;
 
@@ -37,8 +38,8 @@ pub(crate) fn migrator() -> Migrator {
         })
         .collect();
     let mut migrator = Migrator::with_migrations(migrations);
-    // While replicas are being replaced, an old one may start on a database that a new one has already brought
-    // further; migrations only ever add what the release before can ignore.
+    // While replicas are being replaced, an old one may start on a database that a new one has
+    // already brought further; migrations only ever add what the release before can ignore.
     migrator.set_ignore_missing(true);
     migrator
 }

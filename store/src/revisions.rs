@@ -1,8 +1,8 @@
 //! Revisions: immutable versions of a gateway's document, numbered by the gateway's counter row.
 //!
-//! The counter is a row and not a sequence because a sequence hands out numbers in another order than transactions
-//! commit, and an agent must never meet a lower number after a higher one. The row is updated first in every write:
-//! it is the gateway's lock as well as the number.
+//! The counter is a row and not a sequence because a sequence hands out numbers in another order
+//! than transactions commit, and an agent must never meet a lower number after a higher one. The
+//! row is updated first in every write: it is the gateway's lock as well as the number.
 
 use serde_json::{Value, json};
 
@@ -63,7 +63,8 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         let row: Option<RevisionRow> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT r.gateway, r.number, r.document, r.hash, r.author, r.message, r.created_ms, r.parent
+                "SELECT r.gateway, r.number, r.document, r.hash, r.author, r.message,
+                        r.created_ms, r.parent
                  FROM gateways g JOIN revisions r ON r.gateway = g.name AND r.number = g.revision
                  WHERE g.name = $1",
             )
@@ -81,7 +82,8 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         let row: Option<RevisionRow> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT r.gateway, r.number, r.document, r.hash, r.author, r.message, r.created_ms, r.parent
+                "SELECT r.gateway, r.number, r.document, r.hash, r.author, r.message,
+                        r.created_ms, r.parent
                  FROM gateways g JOIN revisions r ON r.gateway = g.name
                  WHERE g.name = $1 AND r.number = $2",
             )
@@ -92,8 +94,8 @@ impl ConfigStore {
         row.map(revision_of).transpose()
     }
 
-    /// Revisions of a gateway before a number, newest first; `None` begins at the current one. Empty when there is
-    /// no such gateway.
+    /// Revisions of a gateway before a number, newest first; `None` begins at the current one.
+    /// Empty when there is no such gateway.
     ///
     /// # Errors
     /// [`Error::Unavailable`], [`Error::Corrupt`].
@@ -106,7 +108,8 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         let rows: Vec<RevisionRow> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT r.gateway, r.number, r.document, r.hash, r.author, r.message, r.created_ms, r.parent
+                "SELECT r.gateway, r.number, r.document, r.hash, r.author, r.message,
+                        r.created_ms, r.parent
                  FROM gateways g JOIN revisions r ON r.gateway = g.name
                  WHERE g.name = $1 AND r.number < $2 ORDER BY r.number DESC LIMIT $3",
             )
@@ -118,11 +121,12 @@ impl ConfigStore {
         rows.into_iter().map(revision_of).collect()
     }
 
-    /// Writes a new revision of a gateway. `expected` is the revision the caller has seen; `None` writes over
-    /// whatever is there. The document is stored as given: validation is the caller's.
+    /// Writes a new revision of a gateway. `expected` is the revision the caller has seen; `None`
+    /// writes over whatever is there. The document is stored as given: validation is the caller's.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Invalid`], [`Error::Unavailable`]; nothing was written then.
+    /// [`Error::NotFound`], [`Error::Conflict`], [`Error::Invalid`], [`Error::Unavailable`];
+    /// nothing was written then.
     pub async fn write_revision(
         &self,
         gateway: &str,
@@ -155,8 +159,10 @@ async fn write(
 ) -> Result<Revision, Error> {
     let missing = || Error::not_found(KIND, draft.gateway);
     let counted: Option<(i64,)> = fetch!(session, connection => {
-        sqlx::query_as("UPDATE revision_counters SET last = last + 1 WHERE gateway = $1 RETURNING last")
-            .bind(draft.gateway)
+        sqlx::query_as(
+            "UPDATE revision_counters SET last = last + 1 WHERE gateway = $1 RETURNING last",
+        )
+        .bind(draft.gateway)
             .fetch_optional(connection)
     })?;
     let (number,) = counted.ok_or_else(missing)?;
@@ -170,12 +176,15 @@ async fn write(
     let revision = insert(session, &draft, from_stored(number)?, Some(current)).await?;
     execute!(
         session,
-        sqlx::query("UPDATE gateways SET revision = $2, hash = $3, labels = $4, updated_ms = $5 WHERE name = $1")
-            .bind(draft.gateway)
-            .bind(number)
-            .bind(draft.hash)
-            .bind(gateways::labels_of(draft.document))
-            .bind(to_stored(draft.change.now_ms))
+        sqlx::query(
+            "UPDATE gateways SET revision = $2, hash = $3, labels = $4, updated_ms = $5
+             WHERE name = $1",
+        )
+        .bind(draft.gateway)
+        .bind(number)
+        .bind(draft.hash)
+        .bind(gateways::labels_of(draft.document))
+        .bind(to_stored(draft.change.now_ms))
     )?;
     let entry = NewEntry::done(
         "config.write",
@@ -199,7 +208,8 @@ pub(crate) async fn insert(
     execute!(
         session,
         sqlx::query(
-            "INSERT INTO revisions (gateway, number, document, hash, author, message, created_ms, parent)
+            "INSERT INTO revisions (gateway, number, document, hash, author, message,
+                                    created_ms, parent)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         )
         .bind(draft.gateway)

@@ -1,8 +1,9 @@
 //! API tokens: who may call, and with what role.
 //!
-//! A token is `id.secret`. The id finds the row, the secret proves the owner. Only the secret's SHA-256 is stored, and
-//! a plain fast hash is right here: slow hashes make guessing of low-entropy passwords costly, while 256 random bits
-//! cannot be guessed at any speed, and every request has to be checked.
+//! A token is `id.secret`. The id finds the row, the secret proves the owner. Only the secret's
+//! SHA-256 is stored, and a plain fast hash is right here: slow hashes make guessing of low-entropy
+//! passwords costly, while 256 random bits cannot be guessed at any speed, and every request has to
+//! be checked.
 
 use serde_json::json;
 use sha2::{Digest, Sha256};
@@ -25,6 +26,9 @@ const KIND: &str = "token";
 /// Who the audit trail says created the first token, and that token's name.
 const BOOTSTRAP: &str = "bootstrap";
 
+/// Name, role, hash of the secret, expiry.
+type ProofColumns = (String, String, String, Option<i64>);
+/// What a token's columns are read by, in the order of [`TokenRow`].
 type TokenColumns = (String, String, String, String, i64, Option<i64>);
 
 /// What a token's owner may do. Each role includes the ones before it.
@@ -119,10 +123,14 @@ impl ConfigStore {
         let written = async {
             lock(&mut session).await?;
             let (in_force,): (i64,) = fetch!(&mut session, connection => {
-                sqlx::query_as("SELECT COUNT(*) FROM tokens WHERE revoked_ms IS NULL").fetch_one(connection)
+                sqlx::query_as("SELECT COUNT(*) FROM tokens WHERE revoked_ms IS NULL")
+                    .fetch_one(connection)
             })?;
             if in_force >= i64::from(TOKENS_MAX) {
-                return Err(Error::Full { kind: KIND, max: u64::from(TOKENS_MAX) });
+                return Err(Error::Full {
+                    kind: KIND,
+                    max: u64::from(TOKENS_MAX),
+                });
             }
             insert(&mut session, token, change).await
         }
@@ -130,8 +138,8 @@ impl ConfigStore {
         session.finish(written).await
     }
 
-    /// Makes the first admin token; `None` when this database has ever had a token. Of several processes that start
-    /// together exactly one gets it.
+    /// Makes the first admin token; `None` when this database has ever had a token. Of several
+    /// processes that start together exactly one gets it.
     ///
     /// # Errors
     /// [`Error::Unavailable`].
@@ -178,9 +186,10 @@ impl ConfigStore {
             return Ok(None);
         };
         let mut session = self.engine.session().await?;
-        let row: Option<(String, String, String, Option<i64>)> = fetch!(&mut session, connection => {
+        let row: Option<ProofColumns> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT name, role, secret_hash, expires_ms FROM tokens WHERE id = $1 AND revoked_ms IS NULL",
+                "SELECT name, role, secret_hash, expires_ms FROM tokens
+                 WHERE id = $1 AND revoked_ms IS NULL",
             )
             .bind(id)
             .fetch_optional(connection)
@@ -221,7 +230,8 @@ impl ConfigStore {
     /// Revokes a token. An admin token only goes while another one works at that time.
     ///
     /// # Errors
-    /// [`Error::NotFound`] also when it is revoked already, [`Error::LastAdmin`], [`Error::Unavailable`].
+    /// [`Error::NotFound`] also when it is revoked already, [`Error::LastAdmin`],
+    /// [`Error::Unavailable`].
     pub async fn revoke_token(&self, id: &str, change: &Change) -> Result<(), Error> {
         change.check()?;
         check_text("id", id)?;
@@ -231,7 +241,8 @@ impl ConfigStore {
     }
 }
 
-/// Makes writers of tokens take turns, so that counts made in a transaction still hold when it commits.
+/// Makes writers of tokens take turns, so that counts made in a transaction still hold when it
+/// commits.
 async fn lock(session: &mut Session) -> Result<(), Error> {
     execute!(
         session,

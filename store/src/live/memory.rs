@@ -11,7 +11,8 @@ use tokio::sync::broadcast;
 use super::{HINTS_MAX, Hint, LiveView, Put, RECORD_TTL, order_of};
 use crate::error::Error;
 
-/// A live view in this process. Its size is bounded by the number of agents heard of within the time to live.
+/// A live view in this process. Its size is bounded by the number of agents heard of within the
+/// time to live.
 #[derive(Debug)]
 pub struct MemoryLive {
     shelves: Mutex<Shelves>,
@@ -62,7 +63,8 @@ impl MemoryLive {
 }
 
 impl Shelves {
-    /// Drops what has expired. Looking costs a walk over everything, so it is done a few times per time to live.
+    /// Drops what has expired. Looking costs a walk over everything, so it is done a few times per
+    /// time to live.
     fn sweep(&mut self, now_ms: u64, ttl_ms: u64) {
         if now_ms < self.swept_ms.saturating_add(ttl_ms / 10) {
             return;

@@ -1,11 +1,12 @@
 //! The live view of several replicas, in Redis.
 //!
-//! Keys, under one prefix: a blob per agent instance, a sorted set of instances per gateway and one of gateways, both
-//! scored by expiry on Redis's own clock, so that reading never scans the key space. A blob begins with its order in
-//! 40 digits, which a script compares as text: Lua's numbers cannot hold 64 bits.
+//! Keys, under one prefix: a blob per agent instance, a sorted set of instances per gateway and one
+//! of gateways, both scored by expiry on Redis's own clock, so that reading never scans the key
+//! space. A blob begins with its order in 40 digits, which a script compares as text: Lua's numbers
+//! cannot hold 64 bits.
 //!
-//! One connection carries commands and subscriptions. It reconnects by itself about twice a second for as long as it
-//! takes, and subscribes again; hints sent meanwhile are lost.
+//! One connection carries commands and subscriptions. It reconnects by itself about twice a second
+//! for as long as it takes, and subscribes again; hints sent meanwhile are lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,8 +107,8 @@ impl Drop for RedisLive {
 }
 
 impl RedisLive {
-    /// Connects to Redis by a `redis://` or `rediss://` URL. A Redis that is down is no error: calls answer
-    /// [`Error::Unavailable`] until it is up.
+    /// Connects to Redis by a `redis://` or `rediss://` URL. A Redis that is down is no error:
+    /// calls answer [`Error::Unavailable`] until it is up.
     ///
     /// # Errors
     /// [`Error::Address`].
@@ -278,7 +279,8 @@ impl LiveView for RedisLive {
     }
 }
 
-/// Subscribes for the first time, however long that takes; afterwards the connection does it by itself.
+/// Subscribes for the first time, however long that takes; afterwards the connection does it by
+/// itself.
 async fn subscribe(mut manager: ConnectionManager, channel: String) {
     let warned = AtomicBool::new(false);
     while let Err(error) = bounded(manager.subscribe(&channel)).await {
@@ -325,8 +327,8 @@ async fn bounded<T>(call: impl Future<Output = Result<T, RedisError>>) -> Result
 fn classify(error: RedisError) -> Error {
     use redis::{ErrorKind, ServerErrorKind};
     match error.kind() {
-        // Types that do not fit and commands that do not exist are this program's fault; all else (loading, out of
-        // memory, read-only replica, lost connection) may pass.
+        // Types that do not fit and commands that do not exist are this program's fault; all else
+        // (loading, out of memory, read-only replica, lost connection) may pass.
         ErrorKind::UnexpectedReturnType
         | ErrorKind::InvalidClientConfig
         | ErrorKind::Client
@@ -350,10 +352,13 @@ fn pack(record: &AgentRecord) -> Result<(String, Vec<u8>), Error> {
     Ok((order, blob))
 }
 
-/// A blob that cannot be read is left out, with a word in the log: one agent's must not hide all the others'.
+/// A blob that cannot be read is left out, with a word in the log: one agent's must not hide all
+/// the others'.
 fn unpack(gateway: &str, blob: &[u8]) -> Option<AgentRecord> {
     let text = blob.get(2 * ORDER_DIGITS..).unwrap_or_default();
     serde_json::from_slice(text)
-        .inspect_err(|error| tracing::warn!(gateway, %error, "an agent's record in the live view is unreadable"))
+        .inspect_err(|error| {
+            tracing::warn!(gateway, %error, "an agent's record in the live view is unreadable");
+        })
         .ok()
 }

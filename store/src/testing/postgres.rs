@@ -1,0 +1,220 @@
+//! A private PostgreSQL.
+
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use sqlx::{AssertSqlSafe, Connection, PgConnection};
+use tokio::sync::OnceCell;
+
+use super::process::{Process, folder, log_of};
+use super::{POLL, PORT_ATTEMPTS_MAX, READY_TIMEOUT, free_port};
+use crate::random;
+
+/// Where Debian keeps the server's programs, a folder per major version.
+const DEBIAN_FOLDER: &str = "/usr/lib/postgresql";
+/// Speed instead of safety where only a power cut tells the difference. Commits stay synchronous: a
+/// test that crashes the server counts on them.
+const SETTINGS: [&str; 7] = [
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "fsync=off",
+    "full_page_writes=off",
+    "max_connections=300",
+    "shared_buffers=32MB",
+    "max_wal_size=256MB",
+];
+
+/// A PostgreSQL server with a cluster of its own.
+pub struct PostgresServer {
+    process: Option<Process>,
+    folder: PathBuf,
+    port: u16,
+}
+
+impl PostgresServer {
+    /// The server that all tests of one program share. For a test that stops its server,
+    /// [`start`](Self::start).
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceCell<PostgresServer> = OnceCell::const_new();
+        SHARED.get_or_init(Self::start).await
+    }
+
+    /// Makes a cluster, starts a server on a free port and waits until it answers.
+    ///
+    /// # Panics
+    /// When there is no PostgreSQL (Debian package postgresql) or it does not come up.
+    pub async fn start() -> Self {
+        let folder = folder();
+        if let Some((user, group)) = server_user() {
+            chown(&folder, Some(user), Some(group)).expect("the folder can be given to postgres");
+        }
+        let made = command("initdb")
+            .arg("--pgdata")
+            .arg(data(&folder))
+            .args([
+                "--username=postgres",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+                "--no-sync",
+            ])
+            .current_dir(&folder)
+            .output()
+            .expect("initdb runs");
+        assert!(
+            made.status.success(),
+            "initdb failed: {}",
+            String::from_utf8_lossy(&made.stderr)
+        );
+        let mut server = Self {
+            process: None,
+            folder,
+            port: 0,
+        };
+        for _ in 0..PORT_ATTEMPTS_MAX {
+            server.port = free_port();
+            if server.try_start().await {
+                return server;
+            }
+        }
+        panic!("postgres does not come up: {}", log_of(&server.folder));
+    }
+
+    /// Makes an empty database and answers with its address, for
+    /// [`ConfigStore::connect`](crate::ConfigStore::connect).
+    ///
+    /// # Panics
+    /// When the server refuses.
+    pub async fn create_database(&self) -> String {
+        let name = format!("test_{}", random::identifier());
+        let mut connection = PgConnection::connect(&self.url("postgres"))
+            .await
+            .expect("a connection");
+        // The name is made of our own digits.
+        sqlx::query(AssertSqlSafe(format!("CREATE DATABASE {name}")))
+            .execute(&mut connection)
+            .await
+            .expect("a new database");
+        self.url(&name)
+    }
+
+    /// Ends the server at once, as a crash would; what was committed stays.
+    pub fn stop(&mut self) {
+        if let Some(process) = self.process.take() {
+            process.end(false);
+        }
+    }
+
+    /// Starts a stopped server again on the same port and waits until it answers.
+    ///
+    /// # Panics
+    /// When it does not come up.
+    pub async fn start_again(&mut self) {
+        assert!(self.process.is_none(), "the server still runs");
+        assert!(
+            self.try_start().await,
+            "postgres does not come up: {}",
+            log_of(&self.folder)
+        );
+    }
+
+    fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    async fn try_start(&mut self) -> bool {
+        let mut command = command("postgres");
+        command
+            .arg("-D")
+            .arg(data(&self.folder))
+            .args(["-p", &self.port.to_string()]);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        // The immediate shutdown: no farewell to clients, recovery at the next start.
+        let mut process = Process::start(command, &self.folder, "QUIT");
+        let url = self.url("postgres");
+        let ready = tokio::time::timeout(READY_TIMEOUT, async {
+            while process.is_running() {
+                if PgConnection::connect(&url).await.is_ok() {
+                    return true;
+                }
+                tokio::time::sleep(POLL).await;
+            }
+            false
+        })
+        .await
+        .unwrap_or(false);
+        if ready {
+            self.process = Some(process);
+        } else {
+            process.end(false);
+        }
+        ready
+    }
+}
+
+impl Drop for PostgresServer {
+    fn drop(&mut self) {
+        match self.process.take() {
+            Some(process) => process.end(true),
+            None => drop(std::fs::remove_dir_all(&self.folder)),
+        }
+    }
+}
+
+fn data(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
+
+/// One of the server's programs, to be run as a user that it accepts.
+fn command(program: &str) -> Command {
+    let mut command = Command::new(programs_folder().join(program));
+    if let Some((user, group)) = server_user() {
+        command.uid(user).gid(group);
+    }
+    command
+}
+
+/// The programs of the newest version installed.
+fn programs_folder() -> PathBuf {
+    let mut versions: Vec<(u32, PathBuf)> = std::fs::read_dir(DEBIAN_FOLDER)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(|entry| {
+            Some((
+                entry.file_name().to_str()?.parse().ok()?,
+                entry.path().join("bin"),
+            ))
+        })
+        .filter(|(_, programs)| programs.join("initdb").exists())
+        .collect();
+    versions.sort();
+    let Some((_, programs)) = versions.pop() else {
+        panic!(
+            "PostgreSQL is missing under {DEBIAN_FOLDER}: install the Debian package postgresql"
+        );
+    };
+    programs
+}
+
+/// PostgreSQL refuses to run as root; tests that do give way to its own user. `None` when nothing
+/// has to change.
+fn server_user() -> Option<(u32, u32)> {
+    if std::fs::metadata("/proc/self")
+        .expect("a mounted /proc")
+        .uid()
+        != 0
+    {
+        return None;
+    }
+    let accounts = std::fs::read_to_string("/etc/passwd").expect("the list of accounts");
+    let user = accounts.lines().find_map(|line| {
+        let mut fields = line.strip_prefix("postgres:")?.split(':').skip(1);
+        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
+    });
+    Some(user.expect("the user postgres: install the Debian package postgresql"))
+}

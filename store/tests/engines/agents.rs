@@ -1,0 +1,138 @@
+//! The agents' last known facts.
+
+use lanekeeper_model::fleet::Rejected;
+use lanekeeper_model::{ConfigSource, Problem};
+use lanekeeper_store::{AgentFacts, Error};
+
+use crate::stores::{TestStore, change};
+
+fn facts(gateway: &str, instance: &str, session_epoch: u64, now_ms: u64) -> AgentFacts {
+    AgentFacts {
+        gateway: gateway.into(),
+        instance: instance.to_owned(),
+        name: "node-7".to_owned(),
+        labels: [("zone".to_owned(), "b".to_owned())].into(),
+        version: "0.1.0".to_owned(),
+        session_epoch,
+        applied_revision: 3,
+        applied_hash: "h3".to_owned(),
+        config_source: ConfigSource::Live,
+        problems: vec!["OPENAI_API_KEY is not set".to_owned()],
+        rejected: None,
+        first_seen_ms: now_ms,
+        last_seen_ms: now_ms,
+    }
+}
+
+on_each_engine! {
+    facts_survive_and_follow_the_agent,
+    an_earlier_session_does_not_speak_over_a_later_one,
+    two_processes_of_one_name_are_two_rows,
+    agents_are_forgotten_by_order_and_by_age,
+}
+
+async fn facts_survive_and_follow_the_agent(test: TestStore) {
+    let first = facts("edge", "i-1", 1, 10);
+    test.store.record_agent(&first).await.unwrap();
+    assert_eq!(
+        test.another().await.agent_facts(None).await.unwrap(),
+        std::slice::from_ref(&first)
+    );
+
+    let rejected = Rejected {
+        revision: 4,
+        errors: vec![Problem::new(
+            "/pools/chat",
+            "unknown_reference",
+            "no lane of that name",
+        )],
+    };
+    let second = AgentFacts {
+        rejected: Some(rejected),
+        first_seen_ms: 20,
+        last_seen_ms: 20,
+        ..first
+    };
+    test.store.record_agent(&second).await.unwrap();
+    let known = test.store.agent_facts(Some("edge")).await.unwrap();
+    assert_eq!(
+        known,
+        [AgentFacts {
+            first_seen_ms: 10,
+            ..second
+        }]
+    );
+}
+
+async fn an_earlier_session_does_not_speak_over_a_later_one(test: TestStore) {
+    let later = facts("edge", "i-1", 7, 20);
+    test.store.record_agent(&later).await.unwrap();
+    test.store
+        .record_agent(&AgentFacts {
+            applied_revision: 1,
+            ..facts("edge", "i-1", 6, 30)
+        })
+        .await
+        .unwrap();
+    assert_eq!(test.store.agent_facts(None).await.unwrap(), [later]);
+}
+
+async fn two_processes_of_one_name_are_two_rows(test: TestStore) {
+    for (gateway, instance, now_ms) in [("edge", "i-1", 1), ("edge", "i-2", 2), ("core", "i-1", 3)]
+    {
+        test.store
+            .record_agent(&facts(gateway, instance, 1, now_ms))
+            .await
+            .unwrap();
+    }
+    let keys = |known: Vec<AgentFacts>| {
+        known
+            .into_iter()
+            .map(|f| format!("{}/{}", f.gateway, f.instance))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        keys(test.store.agent_facts(None).await.unwrap()),
+        ["core/i-1", "edge/i-2", "edge/i-1"]
+    );
+    assert_eq!(
+        keys(test.store.agent_facts(Some("edge")).await.unwrap()),
+        ["edge/i-2", "edge/i-1"]
+    );
+}
+
+async fn agents_are_forgotten_by_order_and_by_age(test: TestStore) {
+    for (instance, now_ms) in [("i-1", 10), ("i-2", 20), ("i-3", 30)] {
+        test.store
+            .record_agent(&facts("edge", instance, 1, now_ms))
+            .await
+            .unwrap();
+    }
+    test.store
+        .forget_agent("i-3", &change("ann", 40))
+        .await
+        .unwrap();
+    let error = test
+        .store
+        .forget_agent("i-3", &change("ann", 41))
+        .await
+        .unwrap_err();
+    assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
+    assert_eq!(test.store.prune_agents(20).await.unwrap(), 1);
+    let known = test.store.agent_facts(None).await.unwrap();
+    assert_eq!(
+        known
+            .iter()
+            .map(|f| f.instance.as_str())
+            .collect::<Vec<_>>(),
+        ["i-2"]
+    );
+    let entries = test.store.audit(None, 10).await.unwrap();
+    assert_eq!(
+        entries
+            .iter()
+            .map(|e| e.resource.as_str())
+            .collect::<Vec<_>>(),
+        ["agents/i-3"]
+    );
+}

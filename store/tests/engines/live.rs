@@ -1,0 +1,211 @@
+//! The live view.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lanekeeper_model::AgentRecord;
+use lanekeeper_store::testing::eventually;
+use lanekeeper_store::{Hint, LiveView, Put, RECORD_TTL};
+use serde_json::json;
+
+pub(crate) fn record(gateway: &str, instance: &str, session_epoch: u64, seq: u64) -> AgentRecord {
+    let record = json!({
+        "gateway": gateway,
+        "instance": instance,
+        "name": "node-7",
+        "labels": { "zone": "b" },
+        "version": "0.1.0",
+        "session_epoch": session_epoch,
+        "seq": seq,
+        "report_received_ms": 2,
+        "applied_revision": 3,
+        "applied_hash": "h3",
+        "clock_skew_ms": -4,
+        "cells": [{
+            "pool": "chat", "lane": "sonnet", "provider": "main",
+            "state": "open", "state_age_ms": 5, "trips": 8,
+        }],
+    });
+    serde_json::from_value(record).unwrap()
+}
+
+on_each_view! {
+    what_was_put_is_read_elsewhere(RECORD_TTL),
+    an_older_report_never_replaces_a_newer_one(RECORD_TTL),
+    racing_replicas_end_with_the_newest(RECORD_TTL),
+    an_acknowledgement_joins_the_latest_report(RECORD_TTL),
+    a_silent_agent_disappears_after_the_time_to_live(Duration::from_millis(300)),
+    a_forgotten_agent_is_gone_and_may_return(RECORD_TTL),
+    hints_reach_every_replica(RECORD_TTL),
+    large_fleets_are_read_whole(RECORD_TTL),
+}
+
+async fn what_was_put_is_read_elsewhere(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
+    let stored = [
+        record("core", "i-9", 1, 1),
+        record("edge", "i-1", 1, 1),
+        record("edge", "i-2", u64::MAX, u64::MAX),
+    ];
+    for record in stored.iter().rev() {
+        assert_eq!(one.put(record, 1).await.unwrap(), Put::Stored);
+    }
+    assert_eq!(other.records(None).await.unwrap(), stored);
+    assert_eq!(other.records(Some("edge")).await.unwrap(), stored[1..]);
+    assert!(other.records(Some("none")).await.unwrap().is_empty());
+    other.ping().await.unwrap();
+}
+
+async fn an_older_report_never_replaces_a_newer_one(
+    one: Arc<dyn LiveView>,
+    other: Arc<dyn LiveView>,
+) {
+    // Each step: what is put, and whether it becomes the record. 9 and 10 differ in digits, the
+    // last two only in bits that a floating-point number does not have.
+    let steps = [
+        ((1, 9), Put::Stored),
+        ((1, 10), Put::Stored),
+        ((1, 9), Put::Older),
+        ((2, 1), Put::Stored),
+        ((1, 11), Put::Older),
+        ((2, 1), Put::Stored),
+        ((1 << 60, (1 << 60) + 1), Put::Stored),
+        ((1 << 60, 1 << 60), Put::Older),
+    ];
+    let mut newest = (0, 0);
+    for (number, (order, expected)) in steps.into_iter().enumerate() {
+        let view = if number % 2 == 0 { &one } else { &other };
+        assert_eq!(
+            view.put(&record("edge", "i-1", order.0, order.1), 1)
+                .await
+                .unwrap(),
+            expected,
+            "step {number}"
+        );
+        newest = newest.max(order);
+        let kept = one.records(Some("edge")).await.unwrap().remove(0);
+        assert_eq!((kept.session_epoch, kept.seq), newest, "step {number}");
+    }
+}
+
+async fn racing_replicas_end_with_the_newest(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
+    let puts: Vec<_> = (0..100_u64)
+        .map(|seq| {
+            let view = if seq % 2 == 0 {
+                one.clone()
+            } else {
+                other.clone()
+            };
+            // A fixed shuffle: 37 has no factor in common with 100.
+            tokio::spawn(async move {
+                view.put(&record("edge", "i-1", 1, seq * 37 % 100), 1)
+                    .await
+                    .unwrap()
+            })
+        })
+        .collect();
+    for put in puts {
+        put.await.unwrap();
+    }
+    assert_eq!(
+        one.records(None).await.unwrap(),
+        [record("edge", "i-1", 1, 99)]
+    );
+}
+
+async fn an_acknowledgement_joins_the_latest_report(
+    one: Arc<dyn LiveView>,
+    _other: Arc<dyn LiveView>,
+) {
+    let report = record("edge", "i-1", 1, 1);
+    one.put(&report, 1).await.unwrap();
+    let acknowledged = AgentRecord {
+        applied_revision: 4,
+        ..report
+    };
+    assert_eq!(one.put(&acknowledged, 2).await.unwrap(), Put::Stored);
+    assert_eq!(one.records(None).await.unwrap(), [acknowledged]);
+}
+
+async fn a_silent_agent_disappears_after_the_time_to_live(
+    one: Arc<dyn LiveView>,
+    other: Arc<dyn LiveView>,
+) {
+    assert_eq!(
+        one.put(&record("core", "silent", 1, 1), 0).await.unwrap(),
+        Put::Stored
+    );
+    assert_eq!(
+        one.put(&record("edge", "silent", 1, 1), 0).await.unwrap(),
+        Put::Stored
+    );
+    let now_ms = std::sync::atomic::AtomicU64::new(0);
+    eventually(
+        "only the talking agent is left",
+        Duration::from_secs(10),
+        async || {
+            let now_ms = now_ms.fetch_add(10, std::sync::atomic::Ordering::Relaxed);
+            one.put(&record("edge", "talking", 1, now_ms), now_ms)
+                .await
+                .unwrap();
+            let known = other.records(None).await.unwrap();
+            known
+                .iter()
+                .map(|record| record.instance.as_str())
+                .eq(["talking"])
+        },
+    )
+    .await;
+}
+
+async fn a_forgotten_agent_is_gone_and_may_return(
+    one: Arc<dyn LiveView>,
+    other: Arc<dyn LiveView>,
+) {
+    one.put(&record("edge", "i-1", 5, 5), 1).await.unwrap();
+    one.put(&record("edge", "i-2", 1, 1), 1).await.unwrap();
+    other.forget("edge", "i-1").await.unwrap();
+    other.forget("edge", "never seen").await.unwrap();
+    assert_eq!(
+        one.records(None).await.unwrap(),
+        [record("edge", "i-2", 1, 1)]
+    );
+    assert_eq!(
+        one.put(&record("edge", "i-1", 1, 1), 2).await.unwrap(),
+        Put::Stored
+    );
+}
+
+async fn hints_reach_every_replica(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
+    let mut here = one.subscribe();
+    let mut there = other.subscribe();
+    let hints = [
+        Hint::Revision {
+            gateway: "edge".into(),
+        },
+        Hint::Report {
+            gateway: "edge".into(),
+            instance: "i-1".to_owned(),
+        },
+        Hint::TokenRevoked,
+    ];
+    for hint in &hints {
+        one.publish(hint.clone()).await.unwrap();
+    }
+    for hint in hints {
+        for subscriber in [&mut here, &mut there] {
+            let heard = tokio::time::timeout(Duration::from_secs(5), subscriber.recv()).await;
+            assert_eq!(heard.expect("a hint in time").unwrap(), hint);
+        }
+    }
+}
+
+async fn large_fleets_are_read_whole(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
+    for number in 0..1200 {
+        one.put(&record("edge", &format!("i-{number:04}"), 1, 1), 1)
+            .await
+            .unwrap();
+    }
+    let known = other.records(Some("edge")).await.unwrap();
+    assert_eq!(known.len(), 1200);
+    assert!(known.is_sorted_by(|a, b| a.instance < b.instance));
+}
