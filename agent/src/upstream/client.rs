@@ -83,6 +83,11 @@ impl Client {
     }
 
     #[cfg(test)]
+    pub(super) fn sweep_idle(&self) {
+        self.idle.sweep();
+    }
+
+    #[cfg(test)]
     pub(super) fn idle_connections(&self) -> usize {
         self.idle.len()
     }

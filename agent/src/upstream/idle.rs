@@ -84,7 +84,7 @@ impl IdlePool {
     }
 
     /// Closes what is too old or dead; false when nothing is left.
-    fn sweep(&self) -> bool {
+    pub(super) fn sweep(&self) -> bool {
         let mut state = self.state.lock();
         state.sweep += 1;
         let now = state.sweep;

@@ -215,7 +215,7 @@ async fn a_stale_connection_costs_one_silent_retry() {
 }
 
 #[tokio::test]
-async fn a_connection_closed_while_idle_is_not_even_tried() {
+async fn a_connection_closed_while_idle_is_replaced() {
     let (closed, mut was_closed) = mpsc::channel(1);
     let peer = Peer::start(move |_, mut stream| {
         let closed = closed.clone();
@@ -557,7 +557,7 @@ async fn an_early_answer_to_an_unread_body_does_not_poison_the_pool() {
     assert_eq!(peer.connections(), 2);
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn old_idle_connections_are_closed() {
     let (seen, mut closed) = mpsc::channel(1);
     let peer = Peer::start(move |_, mut stream| {
@@ -571,12 +571,39 @@ async fn old_idle_connections_are_closed() {
     })
     .await;
     let client = client();
-    // Under paused time a timer would outrun the socket, so no deadline is near.
-    let far = crate::clock::now() + Duration::from_secs(100_000);
-    text(client.send(&peer.target(), request, far).await.unwrap()).await;
-    assert_eq!(client.idle_connections(), 1);
-    closed.recv().await.unwrap();
+    text(client.send(&peer.target(), request, soon()).await.unwrap()).await;
+    for _ in 0..4 {
+        client.sweep_idle();
+        assert_eq!(client.idle_connections(), 1, "not old enough");
+    }
+    client.sweep_idle();
     assert_eq!(client.idle_connections(), 0);
+    closed.recv().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_newest_idle_connection_goes_first_and_the_oldest_ages() {
+    let peer = Peer::start(|number, stream| async move {
+        let answer = format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{number}");
+        answer_all(stream, answer.as_bytes()).await;
+    })
+    .await;
+    let client = client();
+    let target = peer.target();
+    let first = client.send(&target, request, soon()).await.unwrap();
+    let second = client.send(&target, request, soon()).await.unwrap();
+    assert_eq!(
+        (text(first).await, text(second).await),
+        ("0".to_owned(), "1".to_owned())
+    );
+    for _ in 0..5 {
+        assert_eq!(
+            text(client.send(&target, request, soon()).await.unwrap()).await,
+            "1"
+        );
+        client.sweep_idle();
+    }
+    assert_eq!(client.idle_connections(), 1, "the unused one is gone");
 }
 
 #[test]
