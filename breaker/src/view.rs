@@ -52,6 +52,8 @@ pub struct View {
     pub state_age: Duration,
     /// Time until the cell may probe, or until an override that refuses ends; zero when neither.
     pub cooldown_remaining: Duration,
+    /// Time until the machine beneath an override, or in observe mode, may probe.
+    pub machine_cooldown_remaining: Duration,
     /// Time until the park ends, soft or hard; zero when not parked.
     pub parked_remaining: Duration,
     /// The park was asked for by the server and refuses attempts.

@@ -124,11 +124,6 @@ impl Window {
         }
     }
 
-    /// The counts as of the last time the window was told the time.
-    pub(crate) fn totals(&self) -> Totals {
-        self.totals
-    }
-
     /// The counts at `now`, without moving the window there.
     pub(crate) fn totals_at(&self, now: u64) -> Totals {
         if now < self.edge {

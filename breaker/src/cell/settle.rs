@@ -211,7 +211,7 @@ impl Cell {
                 if mark.failed() {
                     return self.trip_if_due(None, time, jitter);
                 }
-                if self.success_clears_count && self.window.totals().failed > 0 {
+                if self.success_clears_count && self.window.totals_at(time).failed > 0 {
                     self.window.clear();
                     self.window.record(false, time);
                 }
@@ -325,10 +325,14 @@ impl Cell {
     /// A result that comes too late to decide anything. What the server asked for still holds
     /// while the cell is open.
     fn straggle(&mut self, outcome: &Outcome, now: u64) {
-        if let Outcome::Transient { retry_after, .. } = outcome
+        if let Outcome::Transient {
+            retry_after: Some(asked),
+            ..
+        } = outcome
+            && !asked.is_zero()
             && let Machine::Open { until, .. } = &mut self.machine
         {
-            *until = (*until).max(now.saturating_add(nanos(server_wish(*retry_after))));
+            *until = (*until).max(now.saturating_add(nanos(server_wish(Some(*asked)))));
         }
     }
 }

@@ -128,6 +128,7 @@ impl Cell {
             machine_state: self.machine_state(),
             state_age: left(time, shown_since),
             cooldown_remaining,
+            machine_cooldown_remaining: left(until, time),
             parked_remaining: parked,
             parked_hard: self.hard_until > time,
             streak: self.streak,
