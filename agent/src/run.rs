@@ -13,7 +13,7 @@ use crate::config::{Config, Fault};
 use crate::file;
 use crate::ops::{Ops, Pulse};
 use crate::plane::{DrainSignal, Plane};
-use crate::status::Status;
+use crate::status::{Status, Topic};
 
 mod source;
 mod workers;
@@ -164,10 +164,7 @@ impl Agent {
             }
         }
         self.status.set_listening(false);
-        let grace = match failure {
-            None => self.workers.grace() + WORKERS_SLACK,
-            Some(_) => Duration::ZERO,
-        };
+        let grace = self.workers.grace() + WORKERS_SLACK;
         let ended = self.workers.end(grace, &shutdown.immediate).await;
         self.feed.end().await;
         self.ops_stop.cancel();
@@ -189,7 +186,7 @@ impl Agent {
     /// Until the agent is told to stop or cannot go on.
     async fn wait(&mut self, shutdown: &Shutdown) -> Result<(), Error> {
         let mut healthy = std::pin::pin!(tokio::time::sleep(HEALTHY_AFTER));
-        let mut told = false;
+        let (mut told, mut fed) = (false, true);
         loop {
             tokio::select! {
                 biased;
@@ -203,6 +200,12 @@ impl Agent {
                         Err(error) => io::Error::other(error),
                     };
                     return Err(Error::Ops(error));
+                }
+                () = self.feed.ended(), if fed => {
+                    fed = false;
+                    let problem = "the configuration source failed: only a restart brings it back";
+                    tracing::error!("{problem}");
+                    self.status.raise(Topic::Source, problem.to_owned());
                 }
                 () = healthy.as_mut(), if !told => {
                     told = true;

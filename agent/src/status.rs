@@ -21,6 +21,8 @@ pub(crate) enum Topic {
     RolledBack,
     /// The newest configuration was refused.
     Config,
+    /// Nothing keeps the configuration current any more.
+    Source,
     /// A report does not fit into one message.
     Report,
 }

@@ -28,7 +28,7 @@ pub(super) struct Prepared {
 
 /// The tasks behind the running configuration.
 pub(super) struct Feed {
-    task: JoinHandle<()>,
+    task: Option<JoinHandle<()>>,
     draining: CancellationToken,
     stop: CancellationToken,
     writer: Option<(Writer, JoinHandle<()>)>,
@@ -141,7 +141,7 @@ impl Prepared {
             }
         };
         Feed {
-            task,
+            task: Some(task),
             draining,
             stop,
             writer,
@@ -151,9 +151,11 @@ impl Prepared {
 
 /// Applies the first generation that the validator takes.
 fn adopt_first(adopter: &Adopter, status: &Status, found: Found) -> Option<AppliedRevision> {
-    for fault in &found.faults {
-        tracing::warn!(%fault, "the last-known-good file is damaged or out of reach");
-        status.raise(Topic::CacheRead, fault.to_string());
+    if !found.faults.is_empty() {
+        let faults: Vec<_> = found.faults.iter().map(ToString::to_string).collect();
+        let faults = faults.join("; ");
+        tracing::warn!(%faults, "the last-known-good file is damaged or out of reach");
+        status.raise(Topic::CacheRead, faults);
     }
     if found.rolled_back {
         let problem = "serves the previous configuration: the newest did not survive three starts";
@@ -217,6 +219,20 @@ impl Feed {
         }
     }
 
+    /// Waits until the task ends, which it does on its own only by a fault. Requests do not need
+    /// it, so the agent serves on.
+    pub(super) async fn ended(&mut self) {
+        match &mut self.task {
+            Some(task) => {
+                if let Err(error) = task.await {
+                    tracing::error!(%error, "the configuration source failed");
+                }
+                self.task = None;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
     /// Tells the control plane that the agent drains.
     pub(super) fn draining(&self) {
         self.draining.cancel();
@@ -228,7 +244,9 @@ impl Feed {
             task, stop, writer, ..
         } = self;
         stop.cancel();
-        finish(task, "the configuration source").await;
+        if let Some(task) = task {
+            finish(task, "the configuration source").await;
+        }
         if let Some((writer, task)) = writer {
             drop(writer);
             finish(task, "the last write of the last-known-good file").await;

@@ -6,6 +6,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
+    clippy::disallowed_methods,
     missing_docs,
     unreachable_pub,
     reason = "a failed step of a test is a failed test"
@@ -17,3 +18,4 @@ mod joined;
 mod ops;
 mod scripted;
 mod standalone;
+mod tls;

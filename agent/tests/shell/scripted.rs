@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
+use tonic::transport::{Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
 /// Longer than anything here takes on a busy machine.
@@ -57,13 +58,22 @@ impl Scripted {
     }
 
     pub async fn start_on(address: SocketAddr) -> Self {
+        Self::start_with(address, Server::builder())
+    }
+
+    pub async fn start_tls(tls: ServerTlsConfig) -> Self {
+        let server = Server::builder().tls_config(tls).unwrap();
+        Self::start_with("127.0.0.1:0".parse().unwrap(), server)
+    }
+
+    fn start_with(address: SocketAddr, mut server: Server) -> Self {
         let listener =
             tokio::net::TcpListener::from_std(lanekeeper_serve::bind(address, false).unwrap())
                 .unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, peers) = mpsc::unbounded_channel();
         let task = tokio::spawn(async move {
-            tonic::transport::Server::builder()
+            server
                 .add_service(FleetServer::new(Door { peers: sender }))
                 .serve_with_incoming(TcpListenerStream::new(listener))
                 .await
