@@ -38,8 +38,8 @@ pub enum Error {
     #[error(transparent)]
     File(#[from] file::Error),
     /// An address cannot be listened on.
-    #[error("cannot listen")]
-    Listen(#[source] io::Error),
+    #[error(transparent)]
+    Listen(io::Error),
     /// A proxy thread could not start or ended on its own.
     #[error("a proxy thread failed")]
     Worker(#[source] io::Error),

@@ -85,7 +85,12 @@ impl Control {
     /// Runs one session to its end. `lasted` is told how long it was open.
     pub(super) async fn run_session(&mut self, channel: Channel, lasted: &mut Duration) -> Ended {
         let mut session = Session::new(clock::now());
-        let ended = match self.open(channel).await {
+        let stop = self.stop.clone();
+        let opened = tokio::select! {
+            () = stop.cancelled() => Err(Ended::Stopped),
+            opened = self.open(channel) => opened,
+        };
+        let ended = match opened {
             Ok((mut inbound, outbound)) => {
                 let ended = self.exchange(&mut session, &mut inbound, outbound).await;
                 *lasted = session.lasted(clock::now());

@@ -157,3 +157,86 @@ async fn next(hangup: &mut Option<Signal>) -> Option<()> {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const GOOD: &str = "gateway: edge\n\
+        providers: {p: {protocol: openai, base_url: 'http://127.0.0.1:9', api_key: null}}\n\
+        models: {m: {provider: p}}\n\
+        pools: {chat: {members: [{target: m}]}}\n";
+
+    fn seen(path: &Path) -> Seen {
+        Seen {
+            path: path.to_owned(),
+            fingerprint: None,
+            text: None,
+            looks: 0,
+        }
+    }
+
+    #[test]
+    fn each_content_is_judged_once_unless_forced() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("edge.yaml");
+        fs::write(&path, "surprise: 1").unwrap();
+        let mut seen = seen(&path);
+        assert!(matches!(seen.look(false), Some(Err(Error::Invalid { .. }))));
+        for _ in 0..3 * CONTENT_LOOKS {
+            assert!(seen.look(false).is_none());
+        }
+        assert!(matches!(seen.look(true), Some(Err(Error::Invalid { .. }))));
+        fs::write(&path, GOOD).unwrap();
+        assert!(matches!(seen.look(false), Some(Ok(_))));
+        assert!(seen.look(false).is_none());
+    }
+
+    #[test]
+    fn a_file_that_goes_is_reported_once_and_seen_when_it_comes_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("edge.yaml");
+        fs::write(&path, GOOD).unwrap();
+        let mut seen = seen(&path);
+        assert!(matches!(seen.look(false), Some(Ok(_))));
+        fs::remove_file(&path).unwrap();
+        assert!(matches!(seen.look(false), Some(Err(Error::Read { .. }))));
+        for _ in 0..3 * CONTENT_LOOKS {
+            assert!(seen.look(false).is_none());
+        }
+        fs::write(&path, GOOD).unwrap();
+        assert!(matches!(seen.look(false), Some(Ok(_))));
+    }
+
+    #[test]
+    fn a_change_that_hides_its_time_and_size_is_found_by_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("edge.yaml");
+        fs::write(&path, GOOD).unwrap();
+        let mut seen = seen(&path);
+        seen.look(false);
+        fs::write(&path, GOOD.replace("edge", "side")).unwrap();
+        // As if nothing about the file had changed but its content.
+        seen.fingerprint = Fingerprint::of(&path);
+        let found = (0..CONTENT_LOOKS).find_map(|_| seen.look(false));
+        assert_eq!(&*found.unwrap().unwrap().checked.gateway.name, "side");
+    }
+
+    #[test]
+    fn what_is_no_text_or_too_large_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("edge.yaml");
+        fs::write(&path, [0xff, 0xfe]).unwrap();
+        assert!(matches!(
+            super::super::read(&path),
+            Err(Error::NotText { .. })
+        ));
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(super::super::FILE_BYTES_MAX + 1).unwrap();
+        assert!(matches!(
+            super::super::read(&path),
+            Err(Error::TooLarge { .. })
+        ));
+    }
+}

@@ -243,3 +243,15 @@ async fn the_agent_comes_back_after_its_server_did() {
     eventually(async || agent.stats().await["agent"]["connected"] == true).await;
     agent.stop().await;
 }
+
+#[tokio::test]
+async fn a_server_that_accepts_and_says_nothing_delays_neither_start_nor_stop() {
+    let mute = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", mute.local_addr().unwrap());
+    let begun = Instant::now();
+    let agent = Agent::start(joined(&url, None)).await;
+    let (_held, _) = mute.accept().await.unwrap();
+    assert_eq!(agent.ask("GET", "/livez").await.status, 200);
+    agent.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(4));
+}
