@@ -16,6 +16,8 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::protocol::rewrite::BodyChain;
 
+mod tls;
+
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
 
 fn guard() -> AddressGuard {
