@@ -6,8 +6,8 @@
 use crate::clock;
 use crate::metrics::{AttemptOutcome, CellMetrics};
 use lanekeeper_breaker::{
-    Admission, Cause, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State,
-    StreamDeath, Ticket, Transition, View,
+    Admission, Cause, Cell, HardDownScope, Outcome, Policy, Selectable, State, StreamDeath, Ticket,
+    Transition, View,
 };
 use lanekeeper_model::report::CauseReport;
 use lanekeeper_model::{CellReport, LaneName, PoolName, ProviderName};
@@ -77,10 +77,7 @@ impl Proof {
                     .is_some_and(|codes| codes.contains(&status));
                 if listed {
                     Outcome::Transient {
-                        cause: Cause::with_status(
-                            lanekeeper_breaker::CauseKind::Status,
-                            status,
-                        ),
+                        cause: Cause::with_status(lanekeeper_breaker::CauseKind::Status, status),
                         retry_after: None,
                     }
                 } else {
@@ -160,6 +157,15 @@ impl CellSlot {
         admission
     }
 
+    /// Asks for an attempt that goes out whatever the cell says, because no better member is left.
+    pub(crate) fn admit_degraded(&self, now: Instant, lease: Duration) -> Admission {
+        let admission = self.guarded.lock().cell.admit_degraded(now, lease);
+        if let Admission::Probe(_, Some(transition)) = &admission {
+            self.tell(transition);
+        }
+        admission
+    }
+
     /// The attempt delivers its first content now.
     pub(crate) fn commit(&self, ticket: &mut Ticket, now: Instant) {
         let transition = self.guarded.lock().cell.commit(ticket, now);
@@ -223,21 +229,15 @@ impl CellSlot {
             match guarded.cell.admit(now, Duration::ZERO) {
                 Admission::Pass(ticket) => [
                     None,
-                    guarded.cell.settle(
-                        ticket,
-                        Outcome::HardDown { cause },
-                        now,
-                        clock::jitter(),
-                    ),
+                    guarded
+                        .cell
+                        .settle(ticket, Outcome::HardDown { cause }, now, clock::jitter()),
                 ],
                 Admission::Probe(ticket, began) => [
                     began,
-                    guarded.cell.settle(
-                        ticket,
-                        Outcome::HardDown { cause },
-                        now,
-                        clock::jitter(),
-                    ),
+                    guarded
+                        .cell
+                        .settle(ticket, Outcome::HardDown { cause }, now, clock::jitter()),
                 ],
                 Admission::Refuse(_) => [None, None],
             }
@@ -258,17 +258,6 @@ impl CellSlot {
             guarded.cell.apply_policy(policy, now)
         };
         self.tell_if(transition);
-    }
-
-    /// Takes an operator's order, or the end of one.
-    pub(crate) fn apply_override(&self, order: Option<Override>, now: Instant) {
-        let transition = self.guarded.lock().cell.apply_override(order, now);
-        self.tell_if(transition);
-    }
-
-    /// Takes the fleet's hint.
-    pub(crate) fn apply_advisory(&self, until: Option<Instant>, now: Instant) {
-        self.guarded.lock().cell.apply_advisory(until, now);
     }
 
     /// The lane's credential is a new one.
@@ -292,6 +281,14 @@ impl CellSlot {
     /// Marks the member as being measured, so that not every request of the moment goes there.
     pub(crate) fn explore(&self, now: Instant) {
         self.latency.touch(now);
+    }
+
+    /// The cell's pool; `None` for a provider's own cell.
+    pub(crate) fn pool(&self) -> Option<&PoolName> {
+        match &self.label {
+            Label::Member { pool, .. } => Some(pool),
+            Label::Provider(_) => None,
+        }
     }
 
     /// The series of this cell, if it has any.
@@ -350,7 +347,6 @@ impl CellSlot {
         if let Some(metrics) = &self.metrics {
             metrics.transition(from, to, reason);
         }
-        self.changed.notify_waiters();
         self.changed.notify_one();
     }
 }

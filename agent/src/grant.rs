@@ -26,11 +26,7 @@ pub(crate) struct Grant {
 
 impl Grant {
     /// A grant without tickets yet. The budget was already charged.
-    pub(crate) fn new(
-        lane: Arc<Lane>,
-        cell: Arc<CellSlot>,
-        permit: Permit,
-    ) -> Self {
+    pub(crate) fn new(lane: Arc<Lane>, cell: Arc<CellSlot>, permit: Permit) -> Self {
         Self {
             lane,
             cell,
@@ -56,11 +52,6 @@ impl Grant {
         &self.lane
     }
 
-    /// The pool's cell of that lane.
-    pub(crate) fn cell(&self) -> &Arc<CellSlot> {
-        &self.cell
-    }
-
     /// The first content is on its way to the caller.
     pub(crate) fn commit(&mut self, now: Instant) {
         self.refundable = false;
@@ -84,8 +75,7 @@ impl Grant {
         if let Some(ticket) = self.ticket.take() {
             whole_lane = self.cell.settle(ticket, proof, circumstances, now);
         }
-        if let (Some(ticket), Some(cell)) =
-            (self.provider_ticket.take(), &self.lane.provider.cell)
+        if let (Some(ticket), Some(cell)) = (self.provider_ticket.take(), &self.lane.provider.cell)
         {
             cell.settle(ticket, proof, circumstances, now);
         }
@@ -111,8 +101,7 @@ impl Drop for Grant {
         if let Some(ticket) = self.ticket.take() {
             self.cell.abandon(ticket, now);
         }
-        if let (Some(ticket), Some(cell)) =
-            (self.provider_ticket.take(), &self.lane.provider.cell)
+        if let (Some(ticket), Some(cell)) = (self.provider_ticket.take(), &self.lane.provider.cell)
         {
             cell.abandon(ticket, now);
         }

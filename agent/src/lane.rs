@@ -71,10 +71,8 @@ impl LaneState {
     pub(crate) fn set_limits(&self, max_concurrent: Option<u32>, max_requests: Option<u64>) {
         let limit = max_concurrent.unwrap_or(UNBOUNDED_PERMITS);
         let before = self.limit.swap(limit, Ordering::AcqRel);
-        self.budget.store(
-            max_requests.unwrap_or(UNBOUNDED_BUDGET),
-            Ordering::Release,
-        );
+        self.budget
+            .store(max_requests.unwrap_or(UNBOUNDED_BUDGET), Ordering::Release);
         if limit > before {
             self.freed.notify_waiters();
         }
@@ -132,12 +130,14 @@ impl LaneState {
         self.spent.load(Ordering::Acquire) < self.budget.load(Ordering::Acquire)
     }
 
-    /// Joins the queue for this lane's permits until the returned place is dropped.
-    pub(crate) fn queue(self: &Arc<Self>) -> QueuePlace {
-        self.waiting.fetch_add(1, Ordering::AcqRel);
-        QueuePlace {
+    /// Joins the queue for this lane's permits until the returned place is dropped; also says how
+    /// many stood there before.
+    pub(crate) fn queue(self: &Arc<Self>) -> (QueuePlace, u32) {
+        let ahead = self.waiting.fetch_add(1, Ordering::AcqRel);
+        let place = QueuePlace {
             lane: Arc::clone(self),
-        }
+        };
+        (place, ahead)
     }
 
     /// Counts one finished attempt.
@@ -207,11 +207,6 @@ pub(crate) struct QueuePlace {
 }
 
 impl QueuePlace {
-    /// The lane this place queues for.
-    pub(crate) fn lane(&self) -> &Arc<LaneState> {
-        &self.lane
-    }
-
     /// Resolves when a permit has come back; waiters are woken one at a time, oldest first.
     pub(crate) async fn freed(&self) {
         self.lane.freed.notified().await;
@@ -281,7 +276,7 @@ mod tests {
     #[test]
     fn newcomers_do_not_overtake_the_queue() {
         let lane = lane(Some(1), None);
-        let place = lane.queue();
+        let (place, _) = lane.queue();
         assert!(lane.try_permit().is_none());
         let permit = lane.try_permit_in_turn();
         assert!(permit.is_some());

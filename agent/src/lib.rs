@@ -2,20 +2,32 @@
 //! breaker cell for each, and decides everything on its own.
 
 mod adopt;
+mod attempt;
 mod cache;
 mod cells;
+mod clients;
 mod clock;
 pub mod config;
 mod control;
+mod failover;
 pub mod file;
+mod grant;
+mod ingress;
+mod lane;
 mod metrics;
 mod ops;
 pub mod plane;
+mod pool;
 pub mod protocol;
+mod relay;
+mod reply;
 mod run;
+mod secrets;
+mod snapshot;
 pub mod stats;
 mod status;
 pub mod upstream;
+mod visit;
 
 pub use config::{ClientTls, Config, Source};
 pub use run::{Addresses, Error, Shutdown, run};

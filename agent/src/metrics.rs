@@ -134,7 +134,12 @@ pub(crate) enum AttemptOutcome {
 }
 
 impl AttemptOutcome {
-    const ALL: [Self; 4] = [Self::Success, Self::Transient, Self::HardDown, Self::Neutral];
+    const ALL: [Self; 4] = [
+        Self::Success,
+        Self::Transient,
+        Self::HardDown,
+        Self::Neutral,
+    ];
 
     const fn as_str(self) -> &'static str {
         match self {
@@ -167,8 +172,6 @@ pub(crate) struct Metrics {
     config_revision: Gauge<u64, AtomicU64>,
     config_rejects: Counter,
     reports: Counter,
-    /// Requests that reached no pool: unknown names, bad keys, full listener.
-    pub(crate) unrouted: PoolMetrics,
 }
 
 impl Metrics {
@@ -183,7 +186,6 @@ impl Metrics {
         let disconnects = Family::<PoolLabels, Counter>::default();
         let queued = Family::<PoolLabels, Gauge>::default();
         let metrics = Self {
-            unrouted: PoolMetrics::detached(),
             attempts: Family::default(),
             failures: Family::default(),
             state: Family::default(),
@@ -484,19 +486,6 @@ pub(crate) struct PoolMetrics {
 }
 
 impl PoolMetrics {
-    /// Handles that belong to no series.
-    fn detached() -> Self {
-        Self {
-            requests: RequestOutcome::ALL.map(|_| Counter::default()),
-            request_seconds: Edges(&REQUEST_SECONDS).new_metric(),
-            first_content_seconds: Edges(&REQUEST_SECONDS).new_metric(),
-            overhead_seconds: Edges(&OVERHEAD_SECONDS).new_metric(),
-            disconnects: Counter::default(),
-            failovers: Arc::new(LazySeries::new(Family::default())),
-            pool: String::new(),
-        }
-    }
-
     /// Counts a finished request and its whole time.
     pub(crate) fn request(&self, outcome: RequestOutcome, seconds: f64) {
         if let Some(counter) = self.requests.get(outcome as usize) {
@@ -506,14 +495,6 @@ impl PoolMetrics {
         if outcome == RequestOutcome::Cancelled {
             self.disconnects.inc();
         }
-    }
-
-    /// Requests counted so far under `outcome`.
-    pub(crate) fn requests(&self, outcome: RequestOutcome) -> u64 {
-        self.requests
-            .get(outcome as usize)
-            .map(Counter::get)
-            .unwrap_or_default()
     }
 
     /// Records the time from the request's head to its first content.

@@ -1,12 +1,30 @@
 //! The data plane as the rest of the agent sees it: apply a revision, serve, and read.
 
-use crate::stats::Stats;
+use crate::cells::state_number;
+use crate::clock;
+use crate::ingress;
+use crate::metrics::Metrics;
+use crate::snapshot::compile::compile;
+use crate::snapshot::live::{Live, Wiring};
+use crate::snapshot::{Lane, Snapshot};
+use crate::stats::{CellStats, LaneStats, PoolStats, Stats};
+use crate::upstream::{Client, Tls};
+use crate::visit::Counters;
+use arc_swap::ArcSwapOption;
+use hyper::service::service_fn;
+use lanekeeper_breaker::Selectable;
 use lanekeeper_model::{CellReport, ConfigSource, Gateway, Totals};
 use parking_lot::Mutex;
+use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
+
+/// Time between looks at the files of secrets.
+const SECRETS_INTERVAL: Duration = Duration::from_secs(1);
+/// What a cut stream gets to write its error event, beyond the grace for running answers.
+const CUT_FLUSH: Duration = Duration::from_secs(2);
 
 /// Which revision is served, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,8 +53,14 @@ pub struct Plane {
 }
 
 struct Inner {
-    applied: Mutex<Option<Applied>>,
-    changed: Notify,
+    snapshot: ArcSwapOption<Snapshot>,
+    live: Mutex<Live>,
+    metrics: Metrics,
+    counters: Arc<Counters>,
+    changed: Arc<Notify>,
+    tls: Result<Tls, String>,
+    /// When the secrets' files were looked at last.
+    secrets_read: Mutex<Instant>,
 }
 
 impl Default for Plane {
@@ -48,44 +72,113 @@ impl Default for Plane {
 impl Plane {
     /// A plane that serves nothing yet.
     pub fn new() -> Self {
+        let tls = Tls::from_env().map_err(|error| error.to_string());
         Self {
             inner: Arc::new(Inner {
-                applied: Mutex::new(None),
-                changed: Notify::new(),
+                snapshot: ArcSwapOption::empty(),
+                live: Mutex::new(Live::default()),
+                metrics: Metrics::new(),
+                counters: Arc::default(),
+                changed: Arc::new(Notify::new()),
+                tls,
+                secrets_read: Mutex::new(clock::now()),
             }),
         }
     }
 
     /// Compiles a revision off the request path and swaps it in. Returns what keeps parts of it
-    /// from working here, such as a missing secret.
-    pub fn apply(&self, _gateway: Gateway, applied: Applied) -> Vec<String> {
-        *self.inner.applied.lock() = Some(applied);
-        Vec::new()
+    /// from working here, such as a missing secret. Cells, permits, budgets and counts of names
+    /// that stay are kept; running requests end under the revision they began with.
+    pub fn apply(&self, gateway: Gateway, applied: Applied) -> Vec<String> {
+        let inner = &self.inner;
+        let now = clock::now();
+        let mut live = inner.live.lock();
+        let previous = inner.snapshot.load_full();
+        let revision = applied.revision;
+        let wiring = Wiring {
+            metrics: &inner.metrics,
+            changed: &inner.changed,
+            now,
+        };
+        let snapshot = compile(&gateway, applied, previous.as_deref(), &mut live, &wiring);
+        announce_credentials(&snapshot, &mut live, now);
+        inner.metrics.set_revision(revision);
+        inner.snapshot.store(Some(Arc::new(snapshot)));
+        drop(live);
+        self.problems()
     }
 
     /// The served revision.
     pub fn applied(&self) -> Option<Applied> {
-        self.inner.applied.lock().clone()
+        self.inner
+            .snapshot
+            .load()
+            .as_ref()
+            .map(|snapshot| snapshot.applied.clone())
     }
 
     /// What keeps parts of the served revision from working here, as of now.
     pub fn problems(&self) -> Vec<String> {
-        Vec::new()
+        let mut problems = self
+            .inner
+            .snapshot
+            .load()
+            .as_ref()
+            .map(|snapshot| snapshot.problems())
+            .unwrap_or_default();
+        problems.extend(self.inner.tls.as_ref().err().cloned());
+        problems
     }
 
-    /// Every cell, closed ones included.
+    /// Every cell, closed ones included, sorted by pool and lane.
     pub fn cells(&self) -> Vec<CellReport> {
-        Vec::new()
+        let now = clock::now();
+        let snapshot = self.inner.snapshot.load();
+        let mut cells: Vec<CellReport> = snapshot
+            .iter()
+            .flat_map(|snapshot| &snapshot.lanes)
+            .flat_map(|lane| {
+                lane.cells
+                    .iter()
+                    .filter_map(move |cell| cell.report(&lane.provider.name, now))
+            })
+            .collect();
+        cells.sort_by(|a, b| (&a.pool, &a.lane).cmp(&(&b.pool, &b.lane)));
+        cells
     }
 
     /// The `lanes` and `pools` parts of `/stats`.
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        let now = clock::now();
+        let guard = self.inner.snapshot.load();
+        let Some(snapshot) = guard.as_ref() else {
+            return Stats::default();
+        };
+        Stats {
+            lanes: snapshot
+                .lanes
+                .iter()
+                .map(|lane| lane_stats(lane, now))
+                .collect(),
+            pools: snapshot
+                .pools
+                .values()
+                .map(|pool| PoolStats {
+                    pool: pool.name.clone(),
+                    queued: pool.state.queued(),
+                    members: pool
+                        .members
+                        .iter()
+                        .map(|member| member.lane.name().clone())
+                        .collect(),
+                })
+                .collect(),
+        }
     }
 
     /// Requests since the plane was made.
     pub fn totals(&self) -> Totals {
-        Totals::default()
+        self.inner.counters.totals()
     }
 
     /// Notified at every transition of a cell.
@@ -95,21 +188,254 @@ impl Plane {
 
     /// True while some lane would take a request.
     pub fn any_lane_usable(&self) -> bool {
-        false
+        let now = clock::now();
+        self.inner
+            .snapshot
+            .load()
+            .iter()
+            .flat_map(|snapshot| &snapshot.lanes)
+            .any(|lane| is_usable(lane, now))
     }
 
     /// Counts a revision that was refused.
-    pub fn config_rejected(&self) {}
+    pub fn config_rejected(&self) {
+        self.inner.metrics.config_rejected();
+    }
 
     /// Counts a report that was sent.
-    pub fn report_sent(&self) {}
+    pub fn report_sent(&self) {
+        self.inner.metrics.report_sent();
+    }
 
     /// Appends every series of the agent, and the end mark, in the OpenMetrics text format.
-    pub fn encode_metrics(&self, _out: &mut String) {}
+    pub fn encode_metrics(&self, out: &mut String) {
+        let metrics = &self.inner.metrics;
+        let now = clock::now();
+        // A revision that is swapped in meanwhile must not find its dropped series set again.
+        let live = self.inner.live.lock();
+        for snapshot in self.inner.snapshot.load().iter() {
+            for lane in &snapshot.lanes {
+                let view = lane.state.view();
+                metrics.set_lane(lane.name(), view.inflight, view.permits_available);
+                for cell in &lane.cells {
+                    if let Some(series) = cell.metrics() {
+                        series.set_state(state_number(cell.view(now).state));
+                    }
+                }
+            }
+            for pool in snapshot.pools.values() {
+                metrics.set_queued(&pool.name, pool.state.queued());
+            }
+        }
+        drop(live);
+        metrics.encode(out);
+    }
 
     /// Serves callers on `listener` until the drain is over. Each worker thread runs one.
     pub async fn serve(&self, listener: std::net::TcpListener, drain: DrainSignal) {
-        drain.closing.cancelled().await;
-        drop(listener);
+        match self.worker(listener) {
+            Ok((worker, listener)) => self.run(worker, listener, drain).await,
+            Err(error) => tracing::error!(%error, "cannot serve callers"),
+        }
+    }
+
+    fn worker(
+        &self,
+        listener: std::net::TcpListener,
+    ) -> Result<(Worker, tokio::net::TcpListener), String> {
+        let tls = self.inner.tls.clone()?;
+        let listener = listener
+            .set_nonblocking(true)
+            .and_then(|()| tokio::net::TcpListener::from_std(listener))
+            .map_err(|error| error.to_string())?;
+        let worker = Worker {
+            inner: Arc::clone(&self.inner),
+            client: Client::new(tls),
+            cut: CancellationToken::new(),
+        };
+        Ok((worker, listener))
+    }
+
+    async fn run(&self, worker: Worker, listener: tokio::net::TcpListener, drain: DrainSignal) {
+        let mut limits = lanekeeper_serve::Limits::default();
+        if let Some(snapshot) = self.inner.snapshot.load().as_ref() {
+            limits.header_read_timeout = snapshot.limits.header_timeout;
+        }
+        let cut = worker.cut.clone();
+        let service = service_fn(move |request| {
+            let worker = worker.clone();
+            async move { Ok::<_, Infallible>(ingress::handle(&worker, request).await) }
+        });
+        let serving = lanekeeper_serve::serve(
+            listener,
+            limits,
+            service,
+            drain.closing.clone(),
+            drain.grace.saturating_add(CUT_FLUSH),
+        );
+        let background = async {
+            tokio::select! {
+                () = self.watch_secrets() => {}
+                () = drain.closing.cancelled() => {}
+            }
+            tokio::time::sleep(drain.grace).await;
+            cut.cancel();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            served = serving => {
+                if let Err(error) = served {
+                    tracing::error!(%error, "the proxy listener ended");
+                }
+            }
+            () = background => {}
+        }
+    }
+
+    /// Reads secrets again whose files have changed. Any worker may do it; one does.
+    async fn watch_secrets(&self) {
+        loop {
+            tokio::time::sleep(SECRETS_INTERVAL).await;
+            if !self.claim_secrets(clock::now()) {
+                continue;
+            }
+            let plane = self.clone();
+            if let Err(error) = tokio::task::spawn_blocking(move || plane.refresh_secrets()).await {
+                tracing::error!(%error, "secrets cannot be read");
+            }
+        }
+    }
+
+    fn claim_secrets(&self, now: Instant) -> bool {
+        let mut read = self.inner.secrets_read.lock();
+        let due = now.saturating_duration_since(*read) >= SECRETS_INTERVAL / 2;
+        if due {
+            *read = now;
+        }
+        due
+    }
+
+    /// Looks at the files of all secrets now.
+    pub(crate) fn refresh_secrets(&self) {
+        let Some(snapshot) = self.inner.snapshot.load_full() else {
+            return;
+        };
+        let mut moved = false;
+        for provider in &snapshot.providers {
+            if provider.credential.refresh() {
+                tracing::info!(provider = %provider.name, "the credential's file was read again");
+                moved = true;
+            }
+        }
+        if moved {
+            announce_credentials(&snapshot, &mut self.inner.live.lock(), clock::now());
+            self.inner.changed.notify_one();
+        }
+    }
+}
+
+/// Tells the cells of every provider whose key is another one than before.
+fn announce_credentials(snapshot: &Snapshot, live: &mut Live, now: Instant) {
+    for provider in &snapshot.providers {
+        if !live.credential_is_new(&provider.name, provider.credential.fingerprint()) {
+            continue;
+        }
+        let cells = snapshot
+            .lanes
+            .iter()
+            .filter(|lane| lane.provider.name == provider.name)
+            .flat_map(|lane| &lane.cells);
+        for cell in cells.chain(&provider.cell) {
+            cell.credential_changed(now);
+        }
+    }
+}
+
+/// The cells that say whether a lane can be used: those of its pools, or of its direct route when
+/// it is in none.
+fn telling_cells(lane: &Lane) -> impl Iterator<Item = &Arc<crate::cells::CellSlot>> {
+    let skip = usize::from(lane.cells.len() > 1);
+    lane.cells.iter().skip(skip)
+}
+
+fn is_usable(lane: &Lane, now: Instant) -> bool {
+    let provider_admits = lane
+        .provider
+        .cell
+        .as_ref()
+        .is_none_or(|cell| !matches!(cell.selectable(now).0, Selectable::No { .. }));
+    lane.provider.is_usable(false)
+        && lane.state.has_budget()
+        && provider_admits
+        && telling_cells(lane).any(|cell| !matches!(cell.selectable(now).0, Selectable::No { .. }))
+}
+
+fn lane_stats(lane: &Lane, now: Instant) -> LaneStats {
+    let view = lane.state.view();
+    let dead_reason = lane
+        .provider
+        .dead_reason(false)
+        .or_else(|| (!lane.state.has_budget()).then(|| "the lifetime budget is spent".to_owned()));
+    let dead = dead_reason.is_some();
+    let hard_down = || {
+        telling_cells(lane)
+            .map(|cell| cell.view(now))
+            .find(|view| view.hard_down)
+            .and_then(|view| view.cause)
+            .map(|cause| match cause.status {
+                Some(status) => format!("hard-down: {} (status {status})", cause.kind.as_str()),
+                None => format!("hard-down: {}", cause.kind.as_str()),
+            })
+    };
+    LaneStats {
+        lane: lane.name().clone(),
+        provider: lane.provider.name.clone(),
+        usable: is_usable(lane, now),
+        dead,
+        dead_reason: dead_reason.or_else(hard_down),
+        inflight: view.inflight,
+        max_concurrent: view.max_concurrent,
+        permits_available: view.permits_available,
+        max_requests: view.max_requests,
+        requests_spent: view.requests_spent,
+        ok: view.ok,
+        failed: view.failed,
+        client_fault: view.client_fault,
+        cells: lane
+            .cells
+            .iter()
+            .filter_map(|cell| {
+                let pool = cell.pool()?.clone();
+                Some(CellStats::new(pool, &cell.view(now)))
+            })
+            .collect(),
+    }
+}
+
+/// What one worker thread serves with. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Worker {
+    inner: Arc<Inner>,
+    client: Client,
+    cut: CancellationToken,
+}
+
+impl Worker {
+    /// The revision that requests beginning now are served under.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.inner.snapshot.load_full()
+    }
+
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.inner.counters
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Cancelled when running answers have to end.
+    pub(crate) fn cut(&self) -> CancellationToken {
+        self.cut.clone()
     }
 }

@@ -7,8 +7,6 @@
 pub(crate) mod affinity;
 pub(crate) mod rotation;
 mod select;
-#[cfg(test)]
-mod tests;
 
 use crate::cells::CellSlot;
 use crate::lane::Permit;
@@ -20,7 +18,7 @@ use lanekeeper_model::gateway::{
 };
 use parking_lot::Mutex;
 use rotation::Rotation;
-pub(crate) use select::{Demand, Exhaustion};
+pub(crate) use select::{Chosen, Demand, Exhaustion};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -102,6 +100,18 @@ impl Member {
 }
 
 impl Pool {
+    /// The protocols of its members, for a message.
+    pub(crate) fn protocols(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self
+            .members
+            .iter()
+            .map(|member| member.lane.provider.protocol.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
     /// True when some member speaks `protocol`.
     pub(crate) fn speaks(&self, protocol: Protocol) -> bool {
         self.members

@@ -103,7 +103,10 @@ mod tests {
         let reference = SecretRef::File(path.display().to_string());
         let resolved = resolve(&reference);
         assert_eq!(
-            resolved.secret.as_ref().map(|secret| secret.expose_secret().to_owned()),
+            resolved
+                .secret
+                .as_ref()
+                .map(|secret| secret.expose_secret().to_owned()),
             Ok("first".to_owned())
         );
         assert!(!has_moved(&reference, &resolved));

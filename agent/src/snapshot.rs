@@ -13,19 +13,18 @@ use crate::plane::Applied;
 use crate::pool::Pool;
 use crate::protocol::Dialect;
 use crate::protocol::headers::ProviderHeaders;
-use crate::secrets::Resolved;
+use crate::secrets::{self, Resolved};
 use crate::upstream::Target;
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Uri};
-use lanekeeper_model::gateway::{EmptyAnswer, ErrorMeaning, Limits, Protocol, SecretRef};
-use lanekeeper_model::{GatewayName, LaneName, PoolName, ProviderName};
+use lanekeeper_model::gateway::{self, ErrorMeaning, Limits, Protocol};
+use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A compiled revision.
 pub(crate) struct Snapshot {
-    pub(crate) gateway: GatewayName,
     pub(crate) applied: Applied,
     /// What a caller may name as a model: pools, lanes, and `provider/lane`.
     pub(crate) names: HashMap<String, Arc<Pool>>,
@@ -49,8 +48,8 @@ impl Snapshot {
     /// Everything that keeps a part of the revision from working here.
     pub(crate) fn problems(&self) -> Vec<String> {
         let missing = self.providers.iter().filter_map(|provider| {
-            let reason = provider.credential.dead_reason()?;
-            Some(format!("providers.{}.api_key: {reason}", provider.name))
+            let reason = provider.dead_reason(false)?;
+            Some(format!("providers.{}: {reason}", provider.name))
         });
         missing.chain(self.unserved.iter().cloned()).collect()
     }
@@ -91,38 +90,106 @@ impl Lane {
 pub(crate) struct Provider {
     pub(crate) name: ProviderName,
     pub(crate) protocol: Protocol,
-    pub(crate) target: Target,
+    /// Where it is, or why that is no usable place.
+    pub(crate) target: Result<Target, String>,
     pub(crate) error_map: BTreeMap<String, ErrorMeaning>,
-    pub(crate) empty_answer: EmptyAnswer,
     pub(crate) credential: Credential,
     /// The provider's own cell, where it has a policy of its own.
     pub(crate) cell: Option<Arc<CellSlot>>,
 }
 
+impl Provider {
+    /// Why no request can go there until something outside the agent changes. With `passthrough`
+    /// the caller's key is sent, so that a missing one here does not matter.
+    pub(crate) fn dead_reason(&self, passthrough: bool) -> Option<String> {
+        if let Err(reason) = &self.target {
+            return Some(reason.clone());
+        }
+        let current = self.credential.current.load();
+        match (&current.headers, &current.missing) {
+            (Err(reason), _) => Some(reason.clone()),
+            (Ok(_), Some(reason)) if !passthrough => Some(reason.clone()),
+            (Ok(_), _) => None,
+        }
+    }
+
+    /// True when requests can go there.
+    pub(crate) fn is_usable(&self, passthrough: bool) -> bool {
+        let current = self.credential.current.load();
+        self.target.is_ok() && current.headers.is_ok() && (passthrough || current.missing.is_none())
+    }
+}
+
 /// A provider's credential: what it refers to, and what that was when last read.
 pub(crate) struct Credential {
-    reference: Option<SecretRef>,
+    declared: Arc<gateway::Provider>,
     current: ArcSwap<Current>,
 }
 
 struct Current {
     resolved: Option<Resolved>,
+    /// The headers of every request, the key among them if there is one.
     headers: Result<Arc<ProviderHeaders>, String>,
+    /// Why the configured key is not there.
+    missing: Option<String>,
 }
 
 impl Credential {
-    /// True when requests can go out with it.
-    pub(crate) fn is_usable(&self) -> bool {
-        self.current.load().headers.is_ok()
-    }
-
-    /// Why they cannot.
-    pub(crate) fn dead_reason(&self) -> Option<String> {
-        self.current.load().headers.as_ref().err().cloned()
+    /// Resolves the provider's reference now.
+    pub(crate) fn new(declared: &Arc<gateway::Provider>) -> Self {
+        Self {
+            current: ArcSwap::from_pointee(Current::read(declared)),
+            declared: Arc::clone(declared),
+        }
     }
 
     /// The headers every request to the provider carries, the key among them.
     pub(crate) fn headers(&self) -> Option<Arc<ProviderHeaders>> {
         self.current.load().headers.as_ref().ok().cloned()
+    }
+
+    /// Tells two keys apart; `None` when there is no key.
+    pub(crate) fn fingerprint(&self) -> Option<[u8; 32]> {
+        self.current.load().resolved.as_ref()?.fingerprint
+    }
+
+    /// Reads the secret again if its file looks different. True when it was read. This touches
+    /// the file system: never on a request's path.
+    pub(crate) fn refresh(&self) -> bool {
+        let Some(reference) = &self.declared.api_key else {
+            return false;
+        };
+        let moved = self
+            .current
+            .load()
+            .resolved
+            .as_ref()
+            .is_some_and(|resolved| secrets::has_moved(reference, resolved));
+        if moved {
+            self.current.store(Arc::new(Current::read(&self.declared)));
+        }
+        moved
+    }
+}
+
+impl Current {
+    fn read(declared: &gateway::Provider) -> Self {
+        let resolved = declared.api_key.as_ref().map(secrets::resolve);
+        let (key, missing) = match resolved.as_ref().map(|resolved| &resolved.secret) {
+            None => (None, None),
+            Some(Ok(key)) => (Some(key), None),
+            Some(Err(reason)) => (None, Some(reason.clone())),
+        };
+        let headers = ProviderHeaders::new(
+            declared.protocol,
+            &declared.base_url,
+            &declared.headers,
+            key.map(secrecy::ExposeSecret::expose_secret),
+        );
+        Self {
+            headers: headers.map(Arc::new).map_err(|error| error.to_string()),
+            missing,
+            resolved,
+        }
     }
 }

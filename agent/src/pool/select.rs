@@ -35,8 +35,20 @@ pub(crate) struct Exhaustion {
 }
 
 impl Exhaustion {
+    /// What either of two pools says.
+    pub(crate) fn or(mut self, other: Self) -> Self {
+        if let Some(soonest) = other.soonest {
+            self.wait(soonest);
+        }
+        self.saturated |= other.saturated;
+        self
+    }
+
     fn wait(&mut self, retry_in: Duration) {
-        self.soonest = Some(self.soonest.map_or(retry_in, |soonest| soonest.min(retry_in)));
+        self.soonest = Some(
+            self.soonest
+                .map_or(retry_in, |soonest| soonest.min(retry_in)),
+        );
     }
 
     fn saturate(&mut self) {
@@ -55,6 +67,14 @@ impl Exhaustion {
     }
 }
 
+/// The members by what cheap reads say about them.
+struct Survey {
+    ready: Vec<Candidate>,
+    /// Parked softly: only when no other can be had.
+    parked: Vec<Candidate>,
+    exhaustion: Exhaustion,
+}
+
 /// A member that may be chosen, by position, with the weight it has now.
 type Candidate = (usize, f64);
 
@@ -65,6 +85,42 @@ impl Pool {
     ///
     /// Why no member could be chosen, for the answer to the caller or the queue.
     pub(crate) fn select(&self, demand: &Demand<'_>, now: Instant) -> Result<Chosen, Exhaustion> {
+        let Survey {
+            mut ready,
+            mut parked,
+            mut exhaustion,
+        } = self.survey(demand, now);
+        for candidates in [&mut ready, &mut parked] {
+            while let Some(position) = self.pick(candidates, demand, now) {
+                candidates.retain(|(candidate, _)| *candidate != position);
+                let Some(member) = self.members.get(position) else {
+                    continue;
+                };
+                match member.claim(demand.in_turn, now) {
+                    Ok(grant) => return Ok(Chosen { position, grant }),
+                    Err(Denied::Saturated) => exhaustion.saturate(),
+                    Err(Denied::Spent) => {}
+                    Err(Denied::Refused(refusal)) => {
+                        member.cell.count_reject();
+                        exhaustion.wait(refusal.retry_in.unwrap_or_default());
+                    }
+                }
+            }
+        }
+        Err(exhaustion)
+    }
+
+    /// When this request could be served, for the answer that says it cannot be now.
+    pub(crate) fn outlook(&self, demand: &Demand<'_>, now: Instant) -> Exhaustion {
+        let mut survey = self.survey(demand, now);
+        if !survey.ready.is_empty() || !survey.parked.is_empty() {
+            survey.exhaustion.wait(Duration::ZERO);
+        }
+        survey.exhaustion
+    }
+
+    /// Judges every member by cheap reads.
+    fn survey(&self, demand: &Demand<'_>, now: Instant) -> Survey {
         let mut exhaustion = Exhaustion::default();
         let mut ready: Vec<Candidate> = Vec::with_capacity(self.members.len());
         let mut parked: Vec<Candidate> = Vec::new();
@@ -98,24 +154,11 @@ impl Pool {
                 exhaustion.saturate();
             }
         }
-        for candidates in [&mut ready, &mut parked] {
-            while let Some(position) = self.pick(candidates, demand, now) {
-                candidates.retain(|(candidate, _)| *candidate != position);
-                let Some(member) = self.members.get(position) else {
-                    continue;
-                };
-                match member.claim(demand.in_turn, now) {
-                    Ok(grant) => return Ok(Chosen { position, grant }),
-                    Err(Denied::Saturated) => exhaustion.saturate(),
-                    Err(Denied::Spent) => {}
-                    Err(Denied::Refused(refusal)) => {
-                        member.cell.count_reject();
-                        exhaustion.wait(refusal.retry_in.unwrap_or_default());
-                    }
-                }
-            }
+        Survey {
+            ready,
+            parked,
+            exhaustion,
         }
-        Err(exhaustion)
     }
 
     /// Chooses among members their cells refuse: the one whose wait ends soonest.
@@ -127,10 +170,7 @@ impl Pool {
             .filter(|(_, member)| self.may_be_forced(member, demand))
             .map(|(position, member)| {
                 let view = member.cell.view(now);
-                (
-                    position,
-                    view.cooldown_remaining.max(view.parked_remaining),
-                )
+                (position, view.cooldown_remaining.max(view.parked_remaining))
             })
             .collect();
         candidates.sort_by_key(|(_, wait)| *wait);
@@ -147,8 +187,7 @@ impl Pool {
             if !self.may_be_forced(member, demand) {
                 continue;
             }
-            let half_open =
-                member.cell.view(now).state == lanekeeper_breaker::State::HalfOpen;
+            let half_open = member.cell.view(now).state == lanekeeper_breaker::State::HalfOpen;
             if half_open { &mut probing } else { &mut free }.push((position, member.weight));
         }
         for candidates in [&mut free, &mut probing] {
@@ -180,8 +219,10 @@ impl Pool {
             && member.lane.provider.protocol == demand.protocol
             && member.large_enough(demand.larger_than)
             && member.lane.state.has_budget()
-            && (self.upstream_credentials == UpstreamCredentials::Passthrough
-                || member.lane.provider.credential.is_usable())
+            && member
+                .lane
+                .provider
+                .is_usable(self.upstream_credentials == UpstreamCredentials::Passthrough)
     }
 
     fn may_be_forced(&self, member: &Member, demand: &Demand<'_>) -> bool {
@@ -194,12 +235,7 @@ impl Pool {
         Some(Chosen { position, grant })
     }
 
-    fn pick(
-        &self,
-        candidates: &[Candidate],
-        demand: &Demand<'_>,
-        now: Instant,
-    ) -> Option<usize> {
+    fn pick(&self, candidates: &[Candidate], demand: &Demand<'_>, now: Instant) -> Option<usize> {
         if candidates.is_empty() {
             return None;
         }
@@ -213,7 +249,10 @@ impl Pool {
             }),
             Strategy::Fastest => {
                 let chosen = self.lowest(candidates, |member, _| {
-                    member.cell.latency(now).map_or(0.0, |time| time.as_secs_f64())
+                    member
+                        .cell
+                        .latency(now)
+                        .map_or(0.0, |time| time.as_secs_f64())
                 })?;
                 if let Some(member) = self.members.get(chosen)
                     && member.cell.latency(now).is_none()
@@ -266,7 +305,7 @@ impl Pool {
     }
 }
 
-/// A member and what its attempt holds.
+/// A member, by its position, and what its attempt holds.
 pub(crate) struct Chosen {
     pub(crate) position: usize,
     pub(crate) grant: Grant,
@@ -297,17 +336,18 @@ impl Member {
         }
     }
 
+    /// A further grant for a lane that this request has just failed on.
+    pub(crate) fn claim_again(&self, now: Instant) -> Option<Grant> {
+        self.claim(false, now).ok()
+    }
+
     fn claim(&self, in_turn: bool, now: Instant) -> Result<Grant, Denied> {
         let permit = self.permit(in_turn).ok_or(Denied::Saturated)?;
         if !self.lane.state.try_spend() {
             return Err(Denied::Spent);
         }
         // From here on the grant gives back whatever was taken, whichever step fails.
-        let mut grant = Grant::new(
-            Arc::clone(&self.lane),
-            Arc::clone(&self.cell),
-            permit,
-        );
+        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(&self.cell), permit);
         if let Some(provider) = &self.lane.provider.cell {
             match provider.admit(now, self.lease()) {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
@@ -323,21 +363,26 @@ impl Member {
         Ok(grant)
     }
 
-    /// Like [`Member::claim`] for an attempt the cells do not want: it holds a permit and budget,
-    /// and its result says nothing to a cell that refuses.
+    /// Like [`Member::claim`] for an attempt that goes out although the cells would refuse it; its
+    /// result does not move a cell that does.
     fn claim_degraded(&self, now: Instant) -> Option<Grant> {
         let permit = self.permit(false)?;
         if !self.lane.state.try_spend() {
             return None;
         }
-        let mut grant = Grant::new(
-            Arc::clone(&self.lane),
-            Arc::clone(&self.cell),
-            permit,
-        );
+        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(&self.cell), permit);
+        if let Some(provider) = &self.lane.provider.cell {
+            match provider.admit_degraded(now, self.lease()) {
+                Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
+                    grant.hold_provider(ticket);
+                }
+                Admission::Refuse(_) => return None,
+            }
+        }
+        // Only an operator's order still refuses.
         match self.cell.admit_degraded(now, self.lease()) {
             Admission::Pass(ticket) | Admission::Probe(ticket, _) => grant.hold(ticket),
-            Admission::Refuse(_) => {}
+            Admission::Refuse(_) => return None,
         }
         Some(grant)
     }

@@ -1,0 +1,426 @@
+//! One attempt on one lane: from dispatch to the point where an answer may go to the caller, or to
+//! the evidence why it may not.
+//!
+//! Nothing here settles a ticket or decides about the next member; that is the failover loop's.
+
+use crate::clock;
+use crate::protocol::Dialect;
+use crate::protocol::answer::{self, Answer as Inspected};
+use crate::protocol::classify::{self, Rules, Verdict};
+use crate::protocol::frames::{self, FrameKind};
+use crate::protocol::headers::{self, Credential};
+use crate::protocol::rewrite::BodyChain;
+use crate::protocol::sse::SseReader;
+use crate::snapshot::Lane;
+use crate::upstream::{self, Client};
+use bytes::{Bytes, BytesMut};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Request, StatusCode, Uri, response};
+use http_body_util::BodyExt as _;
+use lanekeeper_breaker::CauseKind;
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::time::Instant;
+
+/// Most bytes of an answer held back before the commit point; more than this is content.
+pub(crate) const HELD_MAX_BYTES: usize = 256 * 1024;
+
+/// What the caller asked, untouched by any attempt.
+pub(crate) struct Asked {
+    pub(crate) dialect: Dialect,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Where the model name stands in the body; `None` when the path carries it.
+    pub(crate) model: Option<Range<usize>>,
+    /// The caller's query, without credentials.
+    pub(crate) query: Option<String>,
+}
+
+/// The bounds of one attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// For connect and headers.
+    pub(crate) head: Instant,
+    /// For the first content.
+    pub(crate) content: Instant,
+}
+
+/// An answer that may go to the caller.
+pub(crate) struct Answer {
+    pub(crate) head: response::Parts,
+    pub(crate) body: AnswerBody,
+}
+
+impl Answer {
+    /// A stream that ended within what was held.
+    fn of_frames(head: response::Parts, held: VecDeque<Bytes>) -> Self {
+        let len = held.iter().map(Bytes::len).sum();
+        Self {
+            head,
+            body: AnswerBody::Whole(join(held, len)),
+        }
+    }
+}
+
+/// How much of an answer is here.
+pub(crate) enum AnswerBody {
+    /// All of it.
+    Whole(Bytes),
+    /// Its beginning; the rest follows.
+    Running(Running),
+}
+
+/// The rest of an answer, and what was read of it so far.
+pub(crate) struct Running {
+    /// Held bytes in order, to be sent first.
+    pub(crate) held: VecDeque<Bytes>,
+    pub(crate) upstream: upstream::Body,
+    /// Present when the body is a stream of frames that can be judged.
+    pub(crate) reader: Option<SseReader>,
+    /// The model's turn has ended within the held frames.
+    pub(crate) finished: bool,
+}
+
+/// How an attempt went.
+pub(crate) enum Attempted {
+    /// Content has come.
+    Content(Answer),
+    /// A well-formed answer that says nothing; it may be relayed.
+    Empty(Answer),
+    /// A failure, with the lane's own answer where there is one.
+    Failed(Verdict, Option<Answer>),
+}
+
+/// Makes the attempt. `passthrough` sends the caller's own credential.
+pub(crate) async fn attempt(
+    client: &Client,
+    lane: &Lane,
+    asked: &Asked,
+    passthrough: bool,
+    bounds: Bounds,
+) -> Attempted {
+    let rules = Rules {
+        protocol: lane.provider.protocol,
+        error_map: &lane.provider.error_map,
+        passthrough,
+    };
+    let response = match dispatch(client, lane, asked, passthrough, bounds.head).await {
+        Ok(response) => response,
+        Err(Unsent::Upstream(error)) => {
+            tracing::debug!(lane = %lane.name(), %error, "attempt got no answer");
+            return Attempted::Failed(classify::transport(&error), None);
+        }
+        Err(Unsent::Unready) => {
+            return Attempted::Failed(Verdict::transient(CauseKind::Connect), None);
+        }
+    };
+    let (head, body) = response.into_parts();
+    if !head.status.is_success() {
+        return refused(rules, head, body, bounds).await;
+    }
+    let encoded = is_encoded(&head.headers);
+    if headers::is_event_stream(&head.headers) && !encoded {
+        streamed(rules, asked.dialect, head, body, bounds).await
+    } else {
+        whole(rules, asked.dialect, head, body, bounds, encoded).await
+    }
+}
+
+/// Why no request went out.
+enum Unsent {
+    Upstream(upstream::Error),
+    /// The provider became unusable after it was selected.
+    Unready,
+}
+
+async fn dispatch(
+    client: &Client,
+    lane: &Lane,
+    asked: &Asked,
+    passthrough: bool,
+    deadline: Instant,
+) -> Result<http::Response<upstream::Body>, Unsent> {
+    let provider = &lane.provider;
+    let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
+    let provider_headers = provider.credential.headers().ok_or(Unsent::Unready)?;
+    let uri = lane.endpoint(asked.dialect).ok_or(Unsent::Unready)?;
+    let uri = with_query(uri, asked.query.as_deref());
+    let credential = if passthrough {
+        Credential::Passthrough
+    } else {
+        Credential::Own
+    };
+    let body = match &asked.model {
+        Some(model) => BodyChain::with_model(&asked.body, model.clone(), &lane.upstream_model),
+        None => BodyChain::whole(asked.body.clone()),
+    };
+    let make = || {
+        let mut request = Request::new(body.clone());
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() =
+            headers::upstream_request(&asked.headers, &provider_headers, credential);
+        request
+    };
+    client
+        .send(target, make, deadline)
+        .await
+        .map_err(Unsent::Upstream)
+}
+
+/// The endpoint with the caller's query behind its own.
+fn with_query(endpoint: &Uri, query: Option<&str>) -> Uri {
+    let Some(query) = query else {
+        return endpoint.clone();
+    };
+    let joint = if endpoint.query().is_some() { '&' } else { '?' };
+    format!("{endpoint}{joint}{query}")
+        .parse()
+        .unwrap_or_else(|_| endpoint.clone())
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+/// What reading up to the bound gave.
+enum Held {
+    All(Bytes),
+    Part(VecDeque<Bytes>, upstream::Body),
+}
+
+/// Reads a body until it ends, or until more is held than may be.
+async fn hold(mut body: upstream::Body, deadline: Instant) -> Result<Held, Verdict> {
+    let mut chunks: VecDeque<Bytes> = VecDeque::new();
+    let mut held = 0usize;
+    loop {
+        let next = tokio::time::timeout_at(deadline.into(), body.frame())
+            .await
+            .map_err(|_| Verdict::transient(CauseKind::Timeout))?;
+        match next {
+            None => return Ok(Held::All(join(chunks, held))),
+            Some(Err(error)) => return Err(classify::transport(&error)),
+            Some(Ok(frame)) => {
+                let Ok(chunk) = frame.into_data() else {
+                    continue;
+                };
+                held = held.saturating_add(chunk.len());
+                chunks.push_back(chunk);
+                if held > HELD_MAX_BYTES {
+                    return Ok(Held::Part(chunks, body));
+                }
+            }
+        }
+    }
+}
+
+/// One buffer of all chunks; a single chunk is not copied.
+fn join(mut chunks: VecDeque<Bytes>, len: usize) -> Bytes {
+    if chunks.len() < 2 {
+        return chunks.pop_front().unwrap_or_default();
+    }
+    let mut joined = BytesMut::with_capacity(len);
+    for chunk in chunks {
+        joined.extend_from_slice(&chunk);
+    }
+    joined.freeze()
+}
+
+impl Held {
+    fn prefix(&self) -> &[u8] {
+        match self {
+            Self::All(bytes) => bytes,
+            Self::Part(chunks, _) => chunks.front().map_or(&[], |chunk| chunk),
+        }
+    }
+
+    fn into_body(self) -> AnswerBody {
+        match self {
+            Self::All(bytes) => AnswerBody::Whole(bytes),
+            Self::Part(held, upstream) => AnswerBody::Running(Running {
+                held,
+                upstream,
+                reader: None,
+                finished: false,
+            }),
+        }
+    }
+}
+
+/// An answer whose status says it is none.
+async fn refused(
+    rules: Rules<'_>,
+    head: response::Parts,
+    body: upstream::Body,
+    bounds: Bounds,
+) -> Attempted {
+    // An error whose text is cut off is still an error: the status decides.
+    let held = hold(body, bounds.content)
+        .await
+        .unwrap_or_else(|_| Held::All(Bytes::new()));
+    let verdict = classify::response(
+        rules,
+        head.status,
+        &head.headers,
+        held.prefix(),
+        clock::unix_now(),
+    );
+    let body = held.into_body();
+    Attempted::Failed(verdict, Some(Answer { head, body }))
+}
+
+/// A success whose body is one document.
+async fn whole(
+    rules: Rules<'_>,
+    dialect: Dialect,
+    mut head: response::Parts,
+    body: upstream::Body,
+    bounds: Bounds,
+    encoded: bool,
+) -> Attempted {
+    let held = match hold(body, bounds.content).await {
+        Ok(held) => held,
+        Err(verdict) => return Attempted::Failed(verdict, None),
+    };
+    let inspected = match &held {
+        // What is encoded cannot be read, and what is long is surely an answer.
+        Held::All(bytes) if encoded && !bytes.is_empty() => Inspected::Good,
+        Held::Part(..) => Inspected::Good,
+        Held::All(bytes) => answer::inspect(rules, dialect, bytes),
+    };
+    match inspected {
+        Inspected::Good => Attempted::Content(Answer {
+            head,
+            body: held.into_body(),
+        }),
+        Inspected::Empty => Attempted::Empty(Answer {
+            head,
+            body: held.into_body(),
+        }),
+        Inspected::Malformed => Attempted::Failed(Verdict::transient(CauseKind::BadBody), None),
+        Inspected::Error(verdict) => {
+            // An error must not travel under a status that says success.
+            head.status = stands_for(&verdict);
+            let body = held.into_body();
+            Attempted::Failed(*verdict, Some(Answer { head, body }))
+        }
+    }
+}
+
+fn stands_for(verdict: &Verdict) -> StatusCode {
+    verdict
+        .status
+        .and_then(|status| StatusCode::from_u16(status).ok())
+        .filter(|status| status.is_client_error() || status.is_server_error())
+        .unwrap_or(StatusCode::BAD_GATEWAY)
+}
+
+/// A success whose body is a stream of frames: held back until content, an error or the end.
+async fn streamed(
+    rules: Rules<'_>,
+    dialect: Dialect,
+    head: response::Parts,
+    mut body: upstream::Body,
+    bounds: Bounds,
+) -> Attempted {
+    let mut reader = SseReader::new();
+    let mut held = VecDeque::new();
+    let mut held_bytes = 0usize;
+    let mut said_nothing = false;
+    loop {
+        loop {
+            let frame = match reader.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(_) => return Attempted::Failed(Verdict::transient(CauseKind::BadBody), None),
+            };
+            let kind = frames::classify(rules, dialect, &frame);
+            if let FrameKind::Error(verdict) = kind {
+                return embedded_error(head, *verdict, &frame);
+            }
+            held_bytes = held_bytes.saturating_add(frame.raw.len());
+            held.push_back(frame.raw);
+            let finished = match kind {
+                FrameKind::Finish {
+                    natural: true,
+                    content: false,
+                } => {
+                    said_nothing = true;
+                    continue;
+                }
+                FrameKind::Terminal => return Attempted::Empty(Answer::of_frames(head, held)),
+                FrameKind::Finish { .. } => true,
+                FrameKind::Content => false,
+                FrameKind::Ping | FrameKind::Lifecycle | FrameKind::Error(_) => {
+                    if held_bytes <= HELD_MAX_BYTES {
+                        continue;
+                    }
+                    false
+                }
+            };
+            return Attempted::Content(Answer {
+                head,
+                body: AnswerBody::Running(Running {
+                    held,
+                    upstream: body,
+                    reader: Some(reader),
+                    finished,
+                }),
+            });
+        }
+        match tokio::time::timeout_at(bounds.content.into(), body.frame()).await {
+            Err(_) => {
+                return Attempted::Failed(Verdict::transient(CauseKind::Timeout), None);
+            }
+            Ok(Some(Err(error))) => {
+                return Attempted::Failed(classify::transport(&error), None);
+            }
+            Ok(Some(Ok(frame))) => {
+                if let Ok(chunk) = frame.into_data() {
+                    reader.push(chunk);
+                }
+            }
+            Ok(None) => break,
+        }
+    }
+    // A last frame without its blank line still counts.
+    if let Some(frame) = reader.finish() {
+        match frames::classify(rules, dialect, &frame) {
+            FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
+            FrameKind::Finish {
+                natural: true,
+                content: false,
+            }
+            | FrameKind::Terminal => {
+                said_nothing = true;
+            }
+            FrameKind::Finish { .. } => {
+                held.push_back(frame.raw);
+                return Attempted::Content(Answer::of_frames(head, held));
+            }
+            FrameKind::Content | FrameKind::Ping | FrameKind::Lifecycle => {}
+        }
+        held.push_back(frame.raw);
+    }
+    if said_nothing {
+        return Attempted::Empty(Answer::of_frames(head, held));
+    }
+    Attempted::Failed(Verdict::transient(CauseKind::Truncated), None)
+}
+
+/// An error that opened a stream, as an answer with a status that says so.
+fn embedded_error(
+    mut head: response::Parts,
+    verdict: Verdict,
+    frame: &crate::protocol::sse::Frame,
+) -> Attempted {
+    head.status = stands_for(&verdict);
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let data = frame.data().unwrap_or_default();
+    let body = AnswerBody::Whole(Bytes::copy_from_slice(&data));
+    Attempted::Failed(verdict, Some(Answer { head, body }))
+}

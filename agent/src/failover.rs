@@ -1,0 +1,393 @@
+//! The loop of one request: choose a member, try it, and go on to the next until an answer's
+//! content has begun or nothing is left.
+//!
+//! Every attempt starts from the caller's untouched body. No lane is chosen twice, and one deadline
+//! covers hops, fallback pools and the queue together.
+
+use crate::attempt::{self, Answer, AnswerBody, Asked, Attempted, Bounds};
+use crate::cells::{Circumstances, Proof};
+use crate::clock;
+use crate::grant::Grant;
+use crate::metrics::RequestOutcome;
+use crate::pool::{Chosen, Demand, Exhaustion, Member, Pool};
+use crate::protocol::classify::{Disposition, Verdict};
+use crate::protocol::error_body::ErrorKind;
+use crate::relay::{Origin, Relay, proof_of};
+use crate::reply::{self, Body, Provenance, RequestId};
+use crate::snapshot::Snapshot;
+use crate::upstream::Client;
+use crate::visit::Visit;
+use http::{HeaderValue, Response};
+use lanekeeper_model::gateway::{OnAuthDown, UpstreamCredentials};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
+
+mod exhausted;
+
+/// Retry-After when no member gives a better one: all are dead or out of budget.
+const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
+/// The backoff between tries on one lane doubles at most this often.
+const MAX_BACKOFF_DOUBLINGS: u32 = 6;
+
+/// A request that is about to be served.
+pub(crate) struct Job {
+    pub(crate) client: Client,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) asked: Asked,
+    pub(crate) request_id: RequestId,
+    pub(crate) cut: CancellationToken,
+}
+
+/// What the attempts so far have shown.
+#[derive(Default)]
+struct Course {
+    /// Lanes tried, over all pools.
+    tried: Vec<u32>,
+    /// The 5xx statuses this request has met, and where, for the poison guard.
+    statuses: Vec<(u32, u16)>,
+    /// The largest context that was too small.
+    larger_than: Option<u64>,
+    /// Attempts made.
+    attempts: u32,
+    /// The lane of the last attempt.
+    lane: Option<HeaderValue>,
+    degraded: Option<&'static str>,
+    last: Last,
+}
+
+/// What the last attempt ended with.
+#[derive(Default)]
+enum Last {
+    /// There was none.
+    #[default]
+    None,
+    /// A failure without more to say.
+    Failed,
+    /// "Too many requests", with the wait it asked for.
+    RateLimited(Option<Duration>),
+    /// The gateway's credential was refused.
+    Auth,
+    /// The request is too long; the lane's own words.
+    TooLong(Option<Answer>),
+}
+
+/// What one attempt leads to.
+enum Step {
+    Done(Response<Body>),
+    Next(Visit),
+}
+
+/// One request on its way.
+struct Route<'a> {
+    job: &'a Job,
+    pool: Arc<Pool>,
+    /// Pools visited, for the guard against loops.
+    visited: Vec<Arc<Pool>>,
+    deadline: Instant,
+    session: Option<Vec<u8>>,
+    /// Members tried in the present pool.
+    members_tried: u32,
+    /// Why the last member did not serve.
+    reason: Option<&'static str>,
+    course: Course,
+}
+
+/// Serves one request on `pool`. `waited` is what the caller took to send its body.
+pub(crate) async fn run(
+    job: Job,
+    pool: Arc<Pool>,
+    mut visit: Visit,
+    waited: Duration,
+) -> Response<Body> {
+    visit.enter(&pool.state);
+    let now = clock::now();
+    let mut route = Route {
+        job: &job,
+        visited: vec![Arc::clone(&pool)],
+        deadline: later(now, pool.failover.timeout),
+        session: session(&pool, &job.asked),
+        members_tried: 0,
+        reason: None,
+        course: Course::default(),
+        pool,
+    };
+    visit.dispatched(waited, now);
+    loop {
+        let chosen = match route.choose().await {
+            Ok(chosen) => chosen,
+            Err(exhaustion) => return route.give_up(exhaustion, visit),
+        };
+        if let Some(reason) = route.reason.take() {
+            visit.count_failover(reason);
+        }
+        match route.attempt(chosen, visit).await {
+            Step::Done(response) => return response,
+            Step::Next(back) => visit = back,
+        }
+    }
+}
+
+impl Route<'_> {
+    fn demand(&self, in_turn: bool) -> Demand<'_> {
+        Demand {
+            protocol: self.job.asked.dialect.protocol(),
+            tried: &self.course.tried,
+            larger_than: self.course.larger_than,
+            session: self.session.as_deref(),
+            in_turn,
+        }
+    }
+
+    /// Tries the chosen member, in place again where the pool says so.
+    async fn attempt(&mut self, chosen: Chosen, visit: Visit) -> Step {
+        let pool = Arc::clone(&self.pool);
+        let Some(member) = pool.members.get(chosen.position) else {
+            return Step::Next(visit);
+        };
+        let passthrough = pool.upstream_credentials == UpstreamCredentials::Passthrough;
+        self.course.tried.push(member.lane.number);
+        self.members_tried += 1;
+        self.course.lane = Some(member.lane.header.clone());
+        let mut grant = chosen.grant;
+        let mut retries = pool.failover.same_lane_retries;
+        loop {
+            self.course.attempts += 1;
+            let bounds = self.bounds(member);
+            let attempted = attempt::attempt(
+                &self.job.client,
+                &member.lane,
+                &self.job.asked,
+                passthrough,
+                bounds,
+            )
+            .await;
+            let (verdict, answer) = match attempted {
+                Attempted::Content(answer) => {
+                    return Step::Done(self.deliver(answer, grant, visit, passthrough));
+                }
+                Attempted::Empty(answer) => {
+                    let booking = (Proof::Neutral, RequestOutcome::Ok);
+                    return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
+                }
+                Attempted::Failed(verdict, answer) => (verdict, answer),
+            };
+            let proof = proof_of(&verdict);
+            let answer = match (verdict.disposition, answer) {
+                (Disposition::ClientFault, Some(answer)) => {
+                    let booking = (proof, RequestOutcome::ClientFault);
+                    return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
+                }
+                (_, answer) => answer,
+            };
+            let circumstances = self.circumstances(&verdict);
+            grant.settle(proof, circumstances, clock::now());
+            if verdict.disposition == Disposition::HardDownAuth
+                && pool.on_auth_down == OnAuthDown::Surface
+            {
+                let response = self.refuse(&ErrorKind::UpstreamAuth);
+                visit.end(RequestOutcome::Failed);
+                return Step::Done(response);
+            }
+            let may_retry = retries > 0
+                && verdict.disposition == Disposition::Transient
+                && verdict.retry_after.is_none();
+            self.note(verdict, answer, member);
+            if may_retry
+                && let Some(again) = self
+                    .again(member, pool.failover.retry_backoff, retries)
+                    .await
+            {
+                retries -= 1;
+                grant = again;
+                continue;
+            }
+            return Step::Next(visit);
+        }
+    }
+
+    /// A further grant on the same lane, after a wait of full jitter.
+    async fn again(&self, member: &Member, backoff: Duration, left: u32) -> Option<Grant> {
+        let done = self.pool.failover.same_lane_retries.saturating_sub(left);
+        let ceiling = backoff.saturating_mul(1 << done.min(MAX_BACKOFF_DOUBLINGS));
+        let wait = ceiling.mul_f64(clock::jitter());
+        let now = clock::now();
+        if later(now, wait) >= self.deadline {
+            return None;
+        }
+        tokio::time::sleep(wait).await;
+        member.claim_again(clock::now())
+    }
+
+    fn bounds(&self, member: &Member) -> Bounds {
+        let now = clock::now();
+        let until = |limit: Option<Duration>| {
+            limit.map_or(self.deadline, |limit| later(now, limit).min(self.deadline))
+        };
+        let content = until(member.first_content_timeout);
+        Bounds {
+            // Content cannot come before the headers.
+            head: until(member.attempt_timeout).min(content),
+            content,
+        }
+    }
+
+    /// Whether another lane has failed this request with the same 5xx before.
+    fn circumstances(&mut self, verdict: &Verdict) -> Circumstances {
+        let status = verdict
+            .status
+            .filter(|status| (500..600).contains(status))
+            .filter(|_| verdict.disposition == Disposition::Transient);
+        let repeated = status.is_some_and(|status| {
+            let before = self
+                .course
+                .statuses
+                .iter()
+                .any(|(lane, seen)| *seen == status && Some(lane) != self.course.tried.last());
+            if let Some(lane) = self.course.tried.last() {
+                self.course.statuses.push((*lane, status));
+            }
+            before
+        });
+        Circumstances {
+            after_content: false,
+            repeated,
+        }
+    }
+
+    fn note(&mut self, verdict: Verdict, answer: Option<Answer>, member: &Member) {
+        self.reason = Some(verdict.cause.kind.as_str());
+        self.course.last = match verdict.disposition {
+            Disposition::ContextLength => {
+                let too_small = member.context_max.unwrap_or_default();
+                let known = self.course.larger_than.unwrap_or_default();
+                self.course.larger_than = Some(known.max(too_small));
+                Last::TooLong(answer.filter(|answer| {
+                    // Only an answer that is all here can wait for the end of the request.
+                    matches!(answer.body, AnswerBody::Whole(_))
+                }))
+            }
+            Disposition::HardDownAuth => Last::Auth,
+            Disposition::Transient if verdict.status == Some(429) => {
+                Last::RateLimited(verdict.retry_after)
+            }
+            Disposition::Success
+            | Disposition::Transient
+            | Disposition::HardDownBilling
+            | Disposition::ClientFault
+            | Disposition::Empty => Last::Failed,
+        };
+    }
+
+    /// The first content is here: from now on there is no other lane for this request.
+    fn deliver(
+        &self,
+        answer: Answer,
+        mut grant: Grant,
+        visit: Visit,
+        passthrough: bool,
+    ) -> Response<Body> {
+        let now = clock::now();
+        grant.commit(now);
+        visit.first_content(now);
+        let booking = (Proof::Success, RequestOutcome::Ok);
+        self.relay(answer, grant, visit, booking, passthrough)
+    }
+
+    /// Hands a lane's answer to the caller; `booking` is what a whole delivery proves.
+    fn relay(
+        &self,
+        answer: Answer,
+        mut grant: Grant,
+        visit: Visit,
+        booking: (Proof, RequestOutcome),
+        passthrough: bool,
+    ) -> Response<Body> {
+        grant.deliver();
+        let body = match answer.body {
+            AnswerBody::Whole(bytes) => {
+                grant.settle(booking.0, Circumstances::default(), clock::now());
+                visit.end(booking.1);
+                Body::Whole(Some(bytes))
+            }
+            AnswerBody::Running(running) => {
+                let origin = Origin {
+                    dialect: self.job.asked.dialect,
+                    request_id: self.job.request_id.as_str().to_owned(),
+                    passthrough,
+                    cut: self.job.cut.clone(),
+                };
+                let relay = Relay::new(running, origin, grant, visit, booking);
+                Body::Relay(Box::new(relay))
+            }
+        };
+        let mut response = reply::relay(answer.head, body, &self.job.request_id);
+        reply::mark(&mut response, &self.provenance());
+        response
+    }
+
+    /// Nothing is left to try.
+    fn give_up(mut self, exhaustion: Exhaustion, visit: Visit) -> Response<Body> {
+        let soonest = exhaustion.retry_in();
+        let (kind, outcome) = match std::mem::take(&mut self.course.last) {
+            Last::TooLong(Some(Answer {
+                head,
+                body: AnswerBody::Whole(bytes),
+            })) => {
+                let body = Body::Whole(Some(bytes));
+                let mut response = reply::relay(head, body, &self.job.request_id);
+                reply::mark(&mut response, &self.provenance());
+                visit.end(RequestOutcome::ClientFault);
+                return response;
+            }
+            Last::TooLong(_) => (
+                ErrorKind::BadRequest {
+                    message: "The request is too long for every lane of this model.".to_owned(),
+                    field: None,
+                },
+                RequestOutcome::ClientFault,
+            ),
+            Last::Auth => (ErrorKind::UpstreamAuth, RequestOutcome::Failed),
+            Last::RateLimited(own) => (
+                ErrorKind::RateLimited {
+                    retry_after: own.max(soonest).unwrap_or(RETRY_AFTER_UNKNOWN),
+                },
+                RequestOutcome::Exhausted,
+            ),
+            Last::None | Last::Failed => (
+                ErrorKind::Exhausted {
+                    retry_after: soonest.unwrap_or(RETRY_AFTER_UNKNOWN),
+                },
+                RequestOutcome::Exhausted,
+            ),
+        };
+        let response = self.refuse(&kind);
+        visit.end(outcome);
+        response
+    }
+
+    fn refuse(&self, kind: &ErrorKind) -> Response<Body> {
+        let mut response = reply::refuse(self.job.asked.dialect, kind, &self.job.request_id);
+        reply::mark(&mut response, &self.provenance());
+        response
+    }
+
+    fn provenance(&self) -> Provenance<'_> {
+        Provenance {
+            lane: self.course.lane.as_ref(),
+            attempts: self.course.attempts,
+            degraded: self.course.degraded,
+        }
+    }
+}
+
+/// The session the caller names, where the pool keeps sessions on one member.
+fn session(pool: &Pool, asked: &Asked) -> Option<Vec<u8>> {
+    let affinity = pool.affinity.as_ref()?;
+    let value = asked.headers.get(affinity.header_name.as_str())?;
+    (!value.is_empty()).then(|| value.as_bytes().to_vec())
+}
+
+fn later(now: Instant, by: Duration) -> Instant {
+    now.checked_add(by).unwrap_or(now)
+}

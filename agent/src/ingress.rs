@@ -1,0 +1,191 @@
+//! From a caller's request to the failover loop: path, key, body, model name.
+//!
+//! Everything wrong with a request is found here, before any lane is touched, and told in the
+//! caller's dialect.
+
+mod body;
+mod catalogue;
+pub(crate) mod path;
+
+use crate::attempt::Asked;
+use crate::clients::{Caller, Refused};
+use crate::clock;
+use crate::failover::{self, Job};
+use crate::metrics::RequestOutcome;
+use crate::plane::Worker;
+use crate::pool::Pool;
+use crate::protocol::error_body::ErrorKind;
+use crate::protocol::{Dialect, headers, locate};
+use crate::reply::{self, Body, RequestId};
+use crate::snapshot::Snapshot;
+use crate::visit::Visit;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use lanekeeper_model::gateway::OnExhausted;
+use path::Route;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Retry-After of an agent whose places are all taken, or that has no configuration yet.
+const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
+
+/// Answers one request.
+pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Response<Body> {
+    let began = clock::now();
+    let id = RequestId::of(request.headers());
+    let uri = request.uri().clone();
+    let found = path::route(uri.path(), request.headers());
+    let dialect = match &found {
+        Ok(route) => route.dialect,
+        Err(unknown) => unknown.dialect,
+    };
+    let refuse = |kind: &ErrorKind| reply::refuse(dialect, kind, &id);
+    let Some(snapshot) = worker.snapshot() else {
+        return refuse(&ErrorKind::Exhausted {
+            retry_after: BUSY_RETRY_AFTER,
+        });
+    };
+    let Some(mut visit) = Visit::begin(worker.counters(), snapshot.limits.inbound_max, began)
+    else {
+        return refuse(&ErrorKind::Exhausted {
+            retry_after: BUSY_RETRY_AFTER,
+        });
+    };
+    let caller = match snapshot.clients.admit(request.headers()) {
+        Ok(caller) => caller,
+        Err(refused) => {
+            visit.end(RequestOutcome::ClientFault);
+            return refuse(&match refused {
+                Refused::Unknown => ErrorKind::Unauthorized,
+                Refused::Busy => ErrorKind::RateLimited {
+                    retry_after: BUSY_RETRY_AFTER,
+                },
+            });
+        }
+    };
+    let served = match found {
+        Ok(route) => serve(worker, &snapshot, &caller, route, request, &id).await,
+        Err(_) => Err(ErrorKind::NoRoute),
+    };
+    visit.hold(caller);
+    match served {
+        Ok(Served::Job { job, pool, waited }) => failover::run(job, pool, visit, waited).await,
+        Ok(Served::Document(document)) => {
+            visit.end(RequestOutcome::Ok);
+            reply::document(&document, &id)
+        }
+        Err(kind) => {
+            visit.end(RequestOutcome::ClientFault);
+            refuse(&kind)
+        }
+    }
+}
+
+/// What a good request wants.
+enum Served {
+    Job {
+        job: Job,
+        pool: Arc<Pool>,
+        /// What the caller took to send its body.
+        waited: Duration,
+    },
+    Document(serde_json::Value),
+}
+
+async fn serve(
+    worker: &Worker,
+    snapshot: &Arc<Snapshot>,
+    caller: &Caller,
+    route: Route<'_>,
+    request: Request<Incoming>,
+    id: &RequestId,
+) -> Result<Served, ErrorKind> {
+    if request.method() != route.method() {
+        return Err(ErrorKind::MethodNotAllowed {
+            allow: route.allow(),
+        });
+    }
+    if let Some(conflict) = headers::conflicting_length(request.headers()) {
+        return Err(ErrorKind::BadRequest {
+            message: format!("{conflict}."),
+            field: None,
+        });
+    }
+    if route.dialect == Dialect::OpenAiModels {
+        let named = route.model.as_deref();
+        return catalogue::answer(snapshot, caller, named).map(Served::Document);
+    }
+    let dialect = route.dialect;
+    let query = path::query(request.uri().query(), dialect);
+    let in_path = route.model.map(std::borrow::Cow::into_owned);
+    let (head, incoming) = request.into_parts();
+    let upload_began = clock::now();
+    let body = body::read(incoming, &head.headers, &snapshot.limits).await?;
+    let waited = clock::now().saturating_duration_since(upload_began);
+    let (model, range) = model(&body, dialect, in_path)?;
+    let pool = resolve(snapshot, caller, &model, dialect)?;
+    let job = Job {
+        client: worker.client(),
+        snapshot: Arc::clone(snapshot),
+        asked: Asked {
+            dialect,
+            headers: head.headers,
+            body,
+            model: range,
+            query,
+        },
+        request_id: id.clone(),
+        cut: worker.cut(),
+    };
+    Ok(Served::Job { job, pool, waited })
+}
+
+/// The model the caller means, and where its name stands in the body.
+fn model(
+    body: &Bytes,
+    dialect: Dialect,
+    in_path: Option<String>,
+) -> Result<(String, Option<Range<usize>>), ErrorKind> {
+    if let (true, Some(model)) = (path::carries_model(dialect), &in_path) {
+        return Ok((model.clone(), None));
+    }
+    let located = locate::locate(body).map_err(|error| ErrorKind::BadRequest {
+        message: format!("{error}."),
+        field: error.field().map(str::to_owned),
+    })?;
+    let model = in_path.unwrap_or_else(|| located.model_name.into_owned());
+    Ok((model, Some(located.model)))
+}
+
+fn resolve(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    model: &str,
+    dialect: Dialect,
+) -> Result<Arc<Pool>, ErrorKind> {
+    let pool = snapshot.route(model).ok_or_else(|| ErrorKind::NotFound {
+        model: model.to_owned(),
+    })?;
+    // A lane may be named with its provider before it.
+    let lane = pool.members.first().filter(|_| pool.name.is_direct());
+    if !caller.may_use(model) && !lane.is_some_and(|member| caller.may_use(member.lane.name())) {
+        return Err(ErrorKind::Forbidden {
+            model: model.to_owned(),
+        });
+    }
+    let falls_back = matches!(pool.on_exhausted, OnExhausted::FallbackPool(_));
+    if !pool.speaks(dialect.protocol()) && !falls_back {
+        return Err(ErrorKind::BadRequest {
+            message: format!(
+                "No lane of \"{model}\" speaks {}, and this gateway does not translate. Use a \
+                 client for {}.",
+                dialect.protocol().as_str(),
+                pool.protocols().join(" or ")
+            ),
+            field: Some("model".to_owned()),
+        });
+    }
+    Ok(Arc::clone(pool))
+}

@@ -1,0 +1,449 @@
+//! The answer after its commit point: bytes go to the caller as they come, and the attempt is
+//! booked when the stream ends.
+//!
+//! There is no total time limit here, only one on silence. Silence is measured from the moment the
+//! upstream had nothing to give, so a caller that reads slowly is never taken for a stalled lane.
+
+use crate::attempt::Running;
+use crate::cells::{Circumstances, Proof};
+use crate::clock;
+use crate::grant::Grant;
+use crate::metrics::RequestOutcome;
+use crate::protocol::Dialect;
+use crate::protocol::classify::{self, Disposition, Rules, Verdict};
+use crate::protocol::error_body::{self, ErrorKind};
+use crate::protocol::frames::{self, FrameKind};
+use crate::protocol::sse::{self, SseReader};
+use crate::upstream;
+use crate::visit::Visit;
+use bytes::Bytes;
+use http_body::{Frame, SizeHint};
+use lanekeeper_breaker::CauseKind;
+use std::collections::VecDeque;
+use std::future::Future as _;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+use tokio::time::Sleep;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+/// How long the upstream may keep the connection after the answer's closing frame.
+const AFTER_TERMINAL: Duration = Duration::from_secs(5);
+
+/// The answer was broken off; the connection to the caller must not look as if it ended well.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer was broken off")]
+pub(crate) struct BrokenOff;
+
+/// What a relay needs to know about its request.
+pub(crate) struct Origin {
+    pub(crate) dialect: Dialect,
+    pub(crate) request_id: String,
+    pub(crate) passthrough: bool,
+    /// Cancelled when the agent's grace for running answers is over.
+    pub(crate) cut: CancellationToken,
+}
+
+/// The body of a relayed answer.
+pub(crate) struct Relay {
+    ready: VecDeque<Bytes>,
+    upstream: upstream::Body,
+    reader: Option<SseReader>,
+    origin: Origin,
+    cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    idle_timeout: Duration,
+    silence: Silence,
+    /// The model's turn has ended.
+    finished: bool,
+    /// The protocol's closing frame has passed.
+    closed: bool,
+    state: State,
+    /// What is booked at the end; gone once it is booked.
+    books: Option<(Grant, Visit)>,
+    /// The proof and outcome of a good end.
+    good_end: (Proof, RequestOutcome),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// The last bytes are queued; the body ends well after them.
+    Ending,
+    /// The last bytes are queued; the connection breaks after they have been written.
+    Breaking {
+        /// The writer has had its turn to send what was queued.
+        flushed: bool,
+    },
+}
+
+impl Relay {
+    /// Takes over an answer whose content has begun.
+    ///
+    /// `good_end` is booked when the body ends well: an error of the lane that is relayed is no
+    /// success.
+    pub(crate) fn new(
+        running: Running,
+        origin: Origin,
+        grant: Grant,
+        visit: Visit,
+        good_end: (Proof, RequestOutcome),
+    ) -> Self {
+        let mut relay = Self {
+            ready: running.held,
+            upstream: running.upstream,
+            reader: None,
+            cut: Box::pin(origin.cut.clone().cancelled_owned()),
+            idle_timeout: grant.lane().idle_timeout,
+            origin,
+            silence: Silence::default(),
+            finished: running.finished,
+            closed: false,
+            state: State::Running,
+            books: Some((grant, visit)),
+            good_end,
+        };
+        if let Some(mut reader) = running.reader {
+            relay.drain(&mut reader);
+            relay.reader = Some(reader);
+        }
+        relay
+    }
+
+    /// Passes on the frames that came in one chunk with the first content.
+    fn drain(&mut self, reader: &mut SseReader) {
+        loop {
+            match self.next(reader) {
+                Next::Frame(frame) => self.ready.push_back(frame.raw),
+                Next::None => return,
+                Next::Death(death) => {
+                    self.ready.extend(death.frame.clone());
+                    return self.die(&death);
+                }
+            }
+        }
+    }
+
+    /// Takes the next bytes of the upstream. All whole frames of a chunk leave as one piece of it.
+    fn take(&mut self, chunk: &Bytes) {
+        let Some(mut reader) = self.reader.take() else {
+            self.silence.end();
+            self.ready.push_back(chunk.clone());
+            return;
+        };
+        let carried = reader.held_bytes();
+        reader.push(chunk.clone());
+        // The frame that began in an earlier chunk, put together; the rest is a slice of this one.
+        let mut mended: Option<Bytes> = None;
+        let mut passed = 0usize;
+        let mut death = None;
+        loop {
+            let raw = match self.next(&mut reader) {
+                Next::Frame(frame) => Some(frame.raw),
+                Next::None => break,
+                Next::Death(found) => {
+                    let raw = found.frame.clone();
+                    death = Some(found);
+                    raw
+                }
+            };
+            if let Some(raw) = raw {
+                passed += raw.len();
+                if carried > 0 && mended.is_none() {
+                    mended = Some(raw);
+                }
+            }
+            if death.is_some() {
+                break;
+            }
+        }
+        let begins = mended
+            .as_ref()
+            .map_or(0, |mended| mended.len().saturating_sub(carried));
+        let ends = passed.saturating_sub(carried);
+        self.ready.extend(mended);
+        if begins < ends && ends <= chunk.len() {
+            self.ready.push_back(chunk.slice(begins..ends));
+        }
+        self.reader = Some(reader);
+        if let Some(death) = &death {
+            self.die(death);
+        }
+    }
+
+    /// The next frame, judged.
+    fn next(&mut self, reader: &mut SseReader) -> Next {
+        match reader.next_frame() {
+            Ok(Some(frame)) => self.judge(frame),
+            Ok(None) => Next::None,
+            Err(_) => Next::Death(Death::of(Verdict::transient(CauseKind::BadBody))),
+        }
+    }
+
+    fn judge(&mut self, frame: sse::Frame) -> Next {
+        let kind = match &self.books {
+            Some((grant, _)) => {
+                let provider = &grant.lane().provider;
+                let rules = Rules {
+                    protocol: provider.protocol,
+                    error_map: &provider.error_map,
+                    passthrough: self.origin.passthrough,
+                };
+                frames::watch(rules, self.origin.dialect, &frame)
+            }
+            None => FrameKind::Content,
+        };
+        match kind {
+            // What follows the closing frame changes nothing any more.
+            FrameKind::Error(_) if self.closed => {}
+            FrameKind::Error(verdict) => {
+                let frame = speaks_for_itself(&verdict).then_some(frame.raw);
+                return Next::Death(Death {
+                    verdict: *verdict,
+                    frame,
+                });
+            }
+            FrameKind::Ping => {}
+            FrameKind::Content | FrameKind::Lifecycle => self.silence.end(),
+            FrameKind::Finish { .. } => {
+                self.finished = true;
+                self.silence.end();
+            }
+            FrameKind::Terminal => {
+                self.closed = true;
+                self.silence.restart();
+            }
+        }
+        Next::Frame(frame)
+    }
+
+    /// The upstream has said all it has to say.
+    fn finish(&mut self) {
+        if self.state != State::Running {
+            return;
+        }
+        if let Some(mut reader) = self.reader.take() {
+            if let Some(frame) = reader.finish() {
+                match self.judge(frame) {
+                    Next::Frame(frame) => self.ready.push_back(frame.raw),
+                    Next::None => {}
+                    Next::Death(death) => {
+                        self.reader = Some(reader);
+                        self.ready.extend(death.frame.clone());
+                        return self.die(&death);
+                    }
+                }
+            }
+            self.reader = Some(reader);
+            if !self.finished && !self.closed {
+                return self.die(&Death::of(Verdict::transient(CauseKind::Truncated)));
+            }
+        }
+        self.end_well();
+    }
+
+    fn end_well(&mut self) {
+        self.state = State::Ending;
+        let (proof, outcome) = self.good_end;
+        self.book(proof, outcome);
+    }
+
+    /// The answer broke after its content began.
+    fn die(&mut self, death: &Death) {
+        if self.closed {
+            return self.end_well();
+        }
+        self.book(proof_of(&death.verdict), RequestOutcome::Failed);
+        self.break_off(death.frame.is_none().then_some(&ErrorKind::BadGateway));
+    }
+
+    /// The agent is being shut down; that says nothing about the lane.
+    fn cut_off(&mut self) {
+        self.book(Proof::Neutral, RequestOutcome::Failed);
+        self.break_off(Some(&ErrorKind::ShuttingDown));
+    }
+
+    fn break_off(&mut self, told: Option<&ErrorKind>) {
+        if let (Some(kind), true) = (told, self.reader.is_some()) {
+            let event =
+                error_body::stream_event(self.origin.dialect, kind, &self.origin.request_id);
+            self.ready.push_back(event);
+        }
+        self.state = State::Breaking { flushed: false };
+    }
+
+    fn book(&mut self, proof: Proof, outcome: RequestOutcome) {
+        if let Some((grant, visit)) = self.books.take() {
+            let circumstances = Circumstances {
+                after_content: true,
+                repeated: false,
+            };
+            grant.settle(proof, circumstances, clock::now());
+            visit.end(outcome);
+        }
+    }
+
+    /// True when the upstream has been silent for too long; registers to be woken then.
+    fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
+        let limit = if self.closed {
+            AFTER_TERMINAL
+        } else {
+            self.idle_timeout
+        };
+        self.silence.exceeds(limit, cx)
+    }
+}
+
+impl http_body::Body for Relay {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(bytes) = this.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            match this.state {
+                State::Running => {}
+                State::Ending => return Poll::Ready(None),
+                State::Breaking { flushed: false } => {
+                    // The server writes what it has when a body has nothing more to give; an
+                    // error would make it drop those bytes.
+                    this.state = State::Breaking { flushed: true };
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                State::Breaking { flushed: true } => return Poll::Ready(Some(Err(BrokenOff))),
+            }
+            match Pin::new(&mut this.upstream).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Some(chunk) = frame.data_ref() {
+                        this.take(chunk);
+                    }
+                    // With a known length the server asks for no further frame after the last.
+                    if this.upstream.is_end_stream() {
+                        this.finish();
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    this.die(&Death::of(classify::transport(&error)));
+                }
+                Poll::Ready(None) => this.finish(),
+                Poll::Pending => {
+                    if this.is_silent(cx) {
+                        this.die(&Death::of(Verdict::transient(CauseKind::Stalled)));
+                    } else if this.cut.as_mut().poll(cx).is_ready() {
+                        this.cut_off();
+                    } else {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.state == State::Ending && self.ready.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // Many clients hang up at the closing frame; their answer was whole.
+        if self.closed {
+            self.end_well();
+        }
+    }
+}
+
+/// What became of a frame.
+enum Next {
+    Frame(sse::Frame),
+    None,
+    Death(Death),
+}
+
+/// Why an answer broke, and the lane's own error frame where the caller may see it.
+struct Death {
+    verdict: Verdict,
+    frame: Option<Bytes>,
+}
+
+impl Death {
+    fn of(verdict: Verdict) -> Self {
+        Self {
+            verdict,
+            frame: None,
+        }
+    }
+}
+
+/// A well-formed error of the upstream is passed on as it is, but not one about the gateway's own
+/// account.
+fn speaks_for_itself(verdict: &Verdict) -> bool {
+    verdict.status.is_some()
+        && !matches!(
+            verdict.disposition,
+            Disposition::HardDownAuth | Disposition::HardDownBilling
+        )
+}
+
+/// What a verdict proves.
+pub(crate) fn proof_of(verdict: &Verdict) -> Proof {
+    match verdict.disposition {
+        Disposition::Success => Proof::Success,
+        Disposition::Transient => Proof::Transient {
+            cause: verdict.cause,
+            retry_after: verdict.retry_after,
+        },
+        Disposition::HardDownAuth | Disposition::HardDownBilling => Proof::HardDown {
+            cause: verdict.cause,
+        },
+        Disposition::ClientFault => Proof::ClientFault {
+            status: verdict.status.unwrap_or(400),
+        },
+        Disposition::ContextLength | Disposition::Empty => Proof::Neutral,
+    }
+}
+
+/// Measures how long the upstream has had nothing to give.
+#[derive(Default)]
+struct Silence {
+    since: Option<Instant>,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+impl Silence {
+    fn end(&mut self) {
+        self.since = None;
+    }
+
+    /// Begins again, for a limit that may be shorter than the one before.
+    fn restart(&mut self) {
+        self.since = None;
+        self.timer = None;
+    }
+
+    fn exceeds(&mut self, limit: Duration, cx: &mut Context<'_>) -> bool {
+        let since = *self.since.get_or_insert_with(clock::now);
+        let until = since.checked_add(limit).unwrap_or(since);
+        // The timer is not moved with every frame: when it goes off early it is set anew.
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until.into())));
+        while timer.as_mut().poll(cx).is_ready() {
+            if timer.deadline().into_std() >= until {
+                return true;
+            }
+            timer.as_mut().reset(until.into());
+        }
+        false
+    }
+}

@@ -1,0 +1,149 @@
+//! Answers to callers: the agent's own and the lanes', with the headers every answer carries.
+
+use crate::protocol::Dialect;
+use crate::protocol::error_body::{self, ErrorKind};
+use crate::protocol::headers;
+use crate::relay::{BrokenOff, Relay};
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::{Response, StatusCode, response};
+use http_body::{Frame, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+pub(crate) const X_LANE: HeaderName = HeaderName::from_static("x-lanekeeper-lane");
+pub(crate) const X_ATTEMPTS: HeaderName = HeaderName::from_static("x-lanekeeper-attempts");
+pub(crate) const X_DEGRADED: HeaderName = HeaderName::from_static("x-lanekeeper-degraded");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The body of any answer to a caller.
+pub(crate) enum Body {
+    /// All of it is here.
+    Whole(Option<Bytes>),
+    /// It runs.
+    Relay(Box<Relay>),
+}
+
+impl http_body::Body for Body {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Self::Relay(relay) => Pin::new(relay.as_mut()).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
+            Self::Relay(relay) => relay.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
+            }
+            Self::Relay(relay) => relay.size_hint(),
+        }
+    }
+}
+
+/// What names one request in answers and logs.
+#[derive(Clone)]
+pub(crate) struct RequestId(String);
+
+/// Longest request id taken over from a caller.
+const REQUEST_ID_MAX_BYTES: usize = 128;
+
+impl RequestId {
+    /// The caller's own id, if it is a harmless one, else a new one.
+    pub(crate) fn of(headers: &http::HeaderMap) -> Self {
+        let given = headers
+            .get(X_REQUEST_ID)
+            .and_then(|value| value.to_str().ok())
+            .filter(|id| !id.is_empty() && id.len() <= REQUEST_ID_MAX_BYTES)
+            .filter(|id| {
+                id.bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte))
+            });
+        Self(given.map_or_else(
+            || {
+                uuid::Builder::from_u128(rand::random())
+                    .into_uuid()
+                    .simple()
+                    .to_string()
+            },
+            str::to_owned,
+        ))
+    }
+
+    pub(crate) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    fn header(&self) -> HeaderValue {
+        HeaderValue::from_str(&self.0).unwrap_or_else(|_| HeaderValue::from_static("unprintable"))
+    }
+}
+
+/// An error the agent makes itself.
+pub(crate) fn refuse(dialect: Dialect, kind: &ErrorKind, id: &RequestId) -> Response<Body> {
+    let (status, headers, body) = error_body::render(dialect, kind, id.as_str());
+    let mut response = Response::new(Body::Whole(Some(body)));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response.headers_mut().insert(X_REQUEST_ID, id.header());
+    response
+}
+
+/// A JSON document of the agent.
+pub(crate) fn document(body: &serde_json::Value, id: &RequestId) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(Some(Bytes::from(body.to_string()))));
+    *response.status_mut() = StatusCode::OK;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(X_REQUEST_ID, id.header());
+    response
+}
+
+/// What an answer says about how it came about.
+pub(crate) struct Provenance<'a> {
+    pub(crate) lane: Option<&'a HeaderValue>,
+    pub(crate) attempts: u32,
+    pub(crate) degraded: Option<&'static str>,
+}
+
+/// Writes provenance into any answer.
+pub(crate) fn mark(response: &mut Response<Body>, provenance: &Provenance<'_>) {
+    let headers = response.headers_mut();
+    if let Some(lane) = provenance.lane {
+        headers.insert(X_LANE, lane.clone());
+    }
+    headers.insert(X_ATTEMPTS, HeaderValue::from(provenance.attempts));
+    if let Some(degraded) = provenance.degraded {
+        headers.insert(X_DEGRADED, HeaderValue::from_static(degraded));
+    }
+}
+
+/// A lane's answer with `body` in place of its own.
+pub(crate) fn relay(head: response::Parts, body: Body, id: &RequestId) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = head.status;
+    let mut headers = headers::downstream_response(head.headers);
+    // The server frames the body itself.
+    headers.remove(TRANSFER_ENCODING);
+    if matches!(response.body(), Body::Whole(_)) {
+        headers.remove(http::header::CONTENT_LENGTH);
+    }
+    headers.insert(X_REQUEST_ID, id.header());
+    *response.headers_mut() = headers;
+    response
+}

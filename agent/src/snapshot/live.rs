@@ -1,0 +1,167 @@
+//! What outlives a revision: the state behind names, for as long as the names stay.
+
+use crate::cells::{CellSlot, Label};
+use crate::clients::ClientLoad;
+use crate::lane::LaneState;
+use crate::metrics::Metrics;
+use crate::pool::PoolState;
+use lanekeeper_breaker::Policy;
+use lanekeeper_model::gateway::{Gateway, Lane};
+use lanekeeper_model::{LaneName, PoolName, ProviderName};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// Live state by name. It is locked while a revision is compiled, never by a request.
+#[derive(Default)]
+pub(crate) struct Live {
+    lanes: HashMap<LaneName, Arc<LaneState>>,
+    cells: HashMap<(PoolName, LaneName), Arc<CellSlot>>,
+    provider_cells: HashMap<ProviderName, Arc<CellSlot>>,
+    pools: HashMap<PoolName, Arc<PoolState>>,
+    clients: HashMap<String, Arc<ClientLoad>>,
+    fingerprints: HashMap<ProviderName, [u8; 32]>,
+}
+
+/// What new state is wired to.
+pub(crate) struct Wiring<'a> {
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) changed: &'a Arc<Notify>,
+    pub(crate) now: Instant,
+}
+
+impl Live {
+    /// The lane's state, with the limits of `lane`.
+    pub(crate) fn lane(&mut self, lane: &Lane) -> Arc<LaneState> {
+        if let Some(state) = self.lanes.get(&lane.name) {
+            state.set_limits(lane.max_concurrent, lane.max_requests);
+            return Arc::clone(state);
+        }
+        let state = Arc::new(LaneState::new(
+            lane.name.clone(),
+            lane.max_concurrent,
+            lane.max_requests,
+        ));
+        self.lanes.insert(lane.name.clone(), Arc::clone(&state));
+        state
+    }
+
+    /// The cell of a (pool, lane) pair, obeying `policy` from now on.
+    pub(crate) fn cell(
+        &mut self,
+        pool: &PoolName,
+        lane: &LaneName,
+        policy: &Arc<Policy>,
+        wiring: &Wiring<'_>,
+    ) -> Arc<CellSlot> {
+        let key = (pool.clone(), lane.clone());
+        if let Some(cell) = self.cells.get(&key) {
+            cell.apply_policy(Arc::clone(policy), wiring.now);
+            return Arc::clone(cell);
+        }
+        let cell = Arc::new(CellSlot::new(
+            Label::Member {
+                pool: pool.clone(),
+                lane: lane.clone(),
+            },
+            Arc::clone(policy),
+            Some(wiring.metrics.cell(pool, lane)),
+            Arc::clone(wiring.changed),
+            wiring.now,
+        ));
+        self.cells.insert(key, Arc::clone(&cell));
+        cell
+    }
+
+    /// The provider's own cell, obeying `policy` from now on.
+    pub(crate) fn provider_cell(
+        &mut self,
+        provider: &ProviderName,
+        policy: &Arc<Policy>,
+        wiring: &Wiring<'_>,
+    ) -> Arc<CellSlot> {
+        if let Some(cell) = self.provider_cells.get(provider) {
+            cell.apply_policy(Arc::clone(policy), wiring.now);
+            return Arc::clone(cell);
+        }
+        let cell = Arc::new(CellSlot::new(
+            Label::Provider(provider.clone()),
+            Arc::clone(policy),
+            None,
+            Arc::clone(wiring.changed),
+            wiring.now,
+        ));
+        self.provider_cells
+            .insert(provider.clone(), Arc::clone(&cell));
+        cell
+    }
+
+    /// What the pool keeps across revisions.
+    pub(crate) fn pool(&mut self, pool: &PoolName, wiring: &Wiring<'_>) -> Arc<PoolState> {
+        Arc::clone(
+            self.pools
+                .entry(pool.clone())
+                .or_insert_with(|| Arc::new(PoolState::new(wiring.metrics.pool(pool)))),
+        )
+    }
+
+    /// The running count of a client.
+    pub(crate) fn client(&mut self, name: &str) -> Arc<ClientLoad> {
+        Arc::clone(self.clients.entry(name.to_owned()).or_default())
+    }
+
+    /// Remembers a provider's credential. True when it replaces a different one.
+    pub(crate) fn credential_is_new(
+        &mut self,
+        provider: &ProviderName,
+        fingerprint: Option<[u8; 32]>,
+    ) -> bool {
+        let Some(fingerprint) = fingerprint else {
+            return false;
+        };
+        self.fingerprints
+            .insert(provider.clone(), fingerprint)
+            .is_some_and(|before| before != fingerprint)
+    }
+
+    /// Drops the state and the series of every name that `gateway` no longer has.
+    pub(crate) fn retain(&mut self, gateway: &Gateway, metrics: &Metrics) {
+        let cells: BTreeSet<(PoolName, LaneName)> = gateway
+            .cells()
+            .into_iter()
+            .map(|cell| (cell.pool, cell.lane))
+            .collect();
+        self.cells.retain(|key, cell| {
+            let keep = cells.contains(key);
+            if let (false, Some(series)) = (keep, cell.metrics()) {
+                metrics.remove_cell(series);
+            }
+            keep
+        });
+        self.lanes.retain(|name, _| {
+            let keep = gateway.lanes.contains_key(name);
+            if !keep {
+                metrics.remove_lane(name);
+            }
+            keep
+        });
+        self.pools.retain(|name, pool| {
+            let keep = name.is_direct() || gateway.pools.contains_key(name);
+            if !keep {
+                metrics.remove_pool(name, &pool.metrics);
+            }
+            keep
+        });
+        self.provider_cells.retain(|name, _| {
+            gateway
+                .providers
+                .get(name)
+                .is_some_and(|provider| provider.breaker.is_some())
+        });
+        self.fingerprints
+            .retain(|name, _| gateway.providers.contains_key(name));
+        self.clients
+            .retain(|name, _| gateway.clients.iter().any(|client| client.name == *name));
+    }
+}

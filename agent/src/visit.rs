@@ -1,0 +1,138 @@
+//! One request of a caller, counted exactly once however it ends.
+
+use crate::clients::Caller;
+use crate::clock;
+use crate::metrics::RequestOutcome;
+use crate::pool::PoolState;
+use lanekeeper_model::Totals;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The agent's request counts since it started.
+#[derive(Default)]
+pub(crate) struct Counters {
+    requests: AtomicU64,
+    ok: AtomicU64,
+    failed: AtomicU64,
+    failovers: AtomicU64,
+    exhausted: AtomicU64,
+    inflight: AtomicU64,
+}
+
+impl Counters {
+    /// The counts as the report carries them.
+    pub(crate) fn totals(&self) -> Totals {
+        Totals {
+            requests: self.requests.load(Ordering::Relaxed),
+            ok: self.ok.load(Ordering::Relaxed),
+            failed: self.failed.load(Ordering::Relaxed),
+            failovers: self.failovers.load(Ordering::Relaxed),
+            exhausted: self.exhausted.load(Ordering::Relaxed),
+            inflight: self.inflight.load(Ordering::Relaxed),
+        }
+    }
+}
+
+/// A request that is being served. Dropping it without [`Visit::end`] means the caller left.
+pub(crate) struct Visit {
+    counters: Arc<Counters>,
+    pool: Option<Arc<PoolState>>,
+    caller: Option<Caller>,
+    began: Instant,
+    ended: bool,
+}
+
+impl Visit {
+    /// Takes one of `most` places at a time; `None` when all are taken.
+    pub(crate) fn begin(counters: &Arc<Counters>, most: usize, now: Instant) -> Option<Self> {
+        counters.requests.fetch_add(1, Ordering::Relaxed);
+        let before = counters.inflight.fetch_add(1, Ordering::AcqRel);
+        let visit = Self {
+            counters: Arc::clone(counters),
+            pool: None,
+            caller: None,
+            began: now,
+            ended: false,
+        };
+        if before < most as u64 {
+            Some(visit)
+        } else {
+            visit.end(RequestOutcome::Exhausted);
+            None
+        }
+    }
+
+    /// The caller's own place is held as long as the visit.
+    pub(crate) fn hold(&mut self, caller: Caller) {
+        self.caller = Some(caller);
+    }
+
+    /// The visit counts for this pool from now on.
+    pub(crate) fn enter(&mut self, pool: &Arc<PoolState>) {
+        self.pool = Some(Arc::clone(pool));
+    }
+
+    /// Counts a hop to another member.
+    pub(crate) fn count_failover(&self, reason: &'static str) {
+        self.counters.failovers.fetch_add(1, Ordering::Relaxed);
+        if let Some(pool) = &self.pool {
+            pool.metrics.failover(reason);
+        }
+    }
+
+    /// The caller gets its first content now.
+    pub(crate) fn first_content(&self, now: Instant) {
+        if let Some(pool) = &self.pool {
+            pool.metrics.first_content(self.since(now).as_secs_f64());
+        }
+    }
+
+    /// The first attempt goes out now; `waited` is what the caller took to send its body.
+    pub(crate) fn dispatched(&self, waited: Duration, now: Instant) {
+        if let Some(pool) = &self.pool {
+            let own = self.since(now).saturating_sub(waited);
+            pool.metrics.overhead(own.as_secs_f64());
+        }
+    }
+
+    /// Books the visit's end.
+    pub(crate) fn end(mut self, outcome: RequestOutcome) {
+        self.book(outcome);
+    }
+
+    fn since(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.began)
+    }
+
+    fn book(&mut self, outcome: RequestOutcome) {
+        self.ended = true;
+        let counters = &self.counters;
+        match outcome {
+            RequestOutcome::Ok => {
+                counters.ok.fetch_add(1, Ordering::Relaxed);
+            }
+            RequestOutcome::Failed => {
+                counters.failed.fetch_add(1, Ordering::Relaxed);
+            }
+            RequestOutcome::Exhausted => {
+                counters.failed.fetch_add(1, Ordering::Relaxed);
+                counters.exhausted.fetch_add(1, Ordering::Relaxed);
+            }
+            RequestOutcome::ClientFault | RequestOutcome::Cancelled => {}
+        }
+        if let Some(pool) = &self.pool {
+            pool.metrics
+                .request(outcome, self.since(clock::now()).as_secs_f64());
+        }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.book(RequestOutcome::Cancelled);
+        }
+        self.counters.inflight.fetch_sub(1, Ordering::AcqRel);
+    }
+}
