@@ -19,3 +19,6 @@ pub use view::{
     AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
     FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,
 };
+
+#[cfg(test)]
+mod tests;

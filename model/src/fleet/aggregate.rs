@@ -197,7 +197,7 @@ impl<'a> GatewayReports<'a> {
         query: &ViewQuery,
         now_ms: u64,
     ) -> CellView {
-        let agents = self.count(key, mentions);
+        let agents = self.count(key, mentions, now_ms);
         let affected: Vec<Mention<'a>> = mentions
             .iter()
             .filter(|mention| mention.cell.state != CellState::Closed)
@@ -257,7 +257,7 @@ impl<'a> GatewayReports<'a> {
         }
     }
 
-    fn count(&self, key: Key<'_>, mentions: &[Mention<'_>]) -> CellAgents {
+    fn count(&self, key: Key<'_>, mentions: &[Mention<'_>], now_ms: u64) -> CellAgents {
         let mut agents = CellAgents::default();
         for mention in mentions {
             match mention.cell.state {
@@ -265,7 +265,7 @@ impl<'a> GatewayReports<'a> {
                 CellState::HalfOpen => agents.half_open += 1,
                 CellState::Open => agents.open += 1,
             }
-            agents.parked += u64::from(is_parked(mention.cell));
+            agents.parked += u64::from(is_parked(mention, now_ms));
             agents.overridden += u64::from(mention.cell.override_action.is_some());
         }
         let mut mentioned = mentions.iter().map(|mention| mention.record).peekable();
@@ -319,8 +319,9 @@ fn severity(cell: &CellReport) -> (CellState, bool) {
     (cell.state, cell.is_notable())
 }
 
-fn is_parked(cell: &CellReport) -> bool {
-    cell.state == CellState::Closed && cell.parked_remaining_ms > 0
+fn is_parked(mention: &Mention<'_>, now_ms: u64) -> bool {
+    mention.cell.state == CellState::Closed
+        && mention.cell.parked_remaining_ms > since_report_ms(mention, now_ms)
 }
 
 /// Milliseconds since the report: ages grow and remainders shrink by it.
