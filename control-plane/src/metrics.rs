@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lanekeeper_proto::message::GoodbyeReason;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, text};
+use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -38,7 +38,7 @@ struct GoodbyeLabels {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct WriteLabels {
-    to: Destination,
+    to: &'static str,
     result: &'static str,
 }
 
@@ -48,12 +48,21 @@ struct PollLabels {
 }
 
 /// Where what is known of agents is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Destination {
     /// The live view.
     Live,
     /// The configuration database.
     Store,
+}
+
+impl Destination {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Store => "store",
+        }
+    }
 }
 
 impl Metrics {
@@ -124,7 +133,7 @@ impl Metrics {
     }
 
     pub(crate) fn written(&self, to: Destination, ok: bool) {
-        let result = result(ok);
+        let (to, result) = (to.as_str(), result(ok));
         self.writes.get_or_create(&WriteLabels { to, result }).inc();
     }
 

@@ -90,13 +90,13 @@ pub(crate) enum Reported {
 pub(crate) enum Fault {
     /// The first message is no Hello.
     #[error("the first message must be a Hello")]
-    NoHello,
+    Unannounced,
     /// The first message cannot be read.
     #[error("{0}")]
-    BadHello(WireError),
+    Unreadable(WireError),
     /// A Hello came later.
     #[error("a second Hello")]
-    SecondHello,
+    Repeated,
 }
 
 /// Takes the first message of a stream.
@@ -108,10 +108,10 @@ pub(crate) fn first(message: Result<FromAgent, Unfit>) -> Result<Hello, Fault> {
     match message {
         Ok(FromAgent::Hello(hello)) => Ok(hello),
         Ok(FromAgent::ConfigResult(_) | FromAgent::Report(_) | FromAgent::Bye(_)) => {
-            Err(Fault::NoHello)
+            Err(Fault::Unannounced)
         }
-        Err(unfit) if unfit.report_seq.is_some() => Err(Fault::NoHello),
-        Err(unfit) => Err(Fault::BadHello(unfit.error)),
+        Err(unfit) if unfit.report_seq.is_some() => Err(Fault::Unannounced),
+        Err(unfit) => Err(Fault::Unreadable(unfit.error)),
     }
 }
 
@@ -232,7 +232,7 @@ impl Session {
     ) -> Result<Vec<Effect>, Fault> {
         self.last_heard = now;
         match message {
-            Ok(FromAgent::Hello(_)) => Err(Fault::SecondHello),
+            Ok(FromAgent::Hello(_)) => Err(Fault::Repeated),
             Ok(FromAgent::ConfigResult(result)) => Ok(self.answered(result, now)),
             Ok(FromAgent::Report(report)) => Ok(self.reported(report, now_ms)),
             Ok(FromAgent::Bye(_)) => {

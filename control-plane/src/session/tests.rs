@@ -454,13 +454,13 @@ fn second_hello_breaks_the_protocol() {
     let bench = bench();
     let (mut session, _) = bench.open(hello(None), None);
     let again = session.receive(Ok(FromAgent::Hello(hello(None))), bench.at(1), 1_001_000);
-    assert_eq!(again, Err(Fault::SecondHello));
+    assert_eq!(again, Err(Fault::Repeated));
 }
 
 #[test]
 fn stream_begins_with_a_hello_or_not_at_all() {
     let report = FromAgent::Report(Report::default());
-    assert_eq!(first(Ok(report)), Err(Fault::NoHello));
+    assert_eq!(first(Ok(report)), Err(Fault::Unannounced));
     let missing = WireError::Missing {
         field: "hello.gateway".into(),
     };

@@ -1,0 +1,15 @@
+//! The control plane over real sockets, with agents that follow a script.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::disallowed_methods,
+    reason = "a failed step of a test is a failed test"
+)]
+
+mod configuration;
+mod faults;
+mod outages;
+mod reports;
+mod scripted;
