@@ -14,6 +14,7 @@
 
 mod agent;
 mod cached;
+mod drain;
 mod joined;
 mod ops;
 mod scripted;

@@ -62,6 +62,32 @@ async fn a_good_change_is_applied_and_a_bad_one_is_refused() {
 }
 
 #[tokio::test]
+async fn sighup_judges_the_file_again_and_refusals_are_counted() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "edge.yaml", 1);
+    let agent = Agent::start(standalone(&file)).await;
+    let rejects = async || {
+        let metrics = agent.ask("GET", "/metrics").await.body;
+        metrics
+            .lines()
+            .find_map(|line| line.strip_prefix("lanekeeper_config_rejects_total "))
+            .map_or(0, |count| count.parse().unwrap())
+    };
+    assert_eq!(rejects().await, 0);
+    std::fs::write(&file, "surprise: 1").unwrap();
+    eventually(async || rejects().await == 1).await;
+    // A look at the unchanged file refuses nothing again, so a further refusal is the signal's.
+    let sent = std::process::Command::new("kill")
+        .args(["-HUP", &std::process::id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+    eventually(async || rejects().await == 2).await;
+    assert_eq!(agent.revision().await, 1);
+    agent.stop().await;
+}
+
+#[tokio::test]
 async fn the_swap_of_a_mounted_folder_is_seen() {
     let dir = tempfile::tempdir().unwrap();
     for (version, weight) in [("v1", 1), ("v2", 2)] {
