@@ -6,7 +6,7 @@
 //! token row, then the end of the audit chain), so that writers queue and never deadlock.
 
 use std::fs::{DirBuilder, File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -120,8 +120,17 @@ impl ConfigStore {
             .mode(0o700)
             .create(dir)
             .map_err(unusable)?;
+        let file = dir.join(EMBEDDED_FILE);
+        // A directory that was there may be open to others, so the file is made before SQLite makes
+        // it; its companions get the same rights.
+        File::options()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(&file)
+            .map_err(unusable)?;
         let options = SqliteConnectOptions::new()
-            .filename(dir.join(EMBEDDED_FILE))
+            .filename(file)
             .create_if_missing(true)
             .foreign_keys(true)
             .journal_mode(SqliteJournalMode::Wal)

@@ -42,8 +42,9 @@ const RECONNECT_DELAY_MAX: Duration = Duration::from_millis(500);
 const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(5);
 /// Attempts to subscribe for the first time are this far apart.
 const SUBSCRIBE_RETRY: Duration = Duration::from_millis(500);
-/// The most blobs that are asked for at once.
-const READ_BATCH: usize = 500;
+/// The most blobs that are asked for at once: with hundreds of cells in each, the answer still arrives
+/// well within [`RESPONSE_TIMEOUT`].
+const READ_BATCH: usize = 100;
 /// Digits of a u64, and so of each half of an order.
 const ORDER_DIGITS: usize = 20;
 

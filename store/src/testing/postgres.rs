@@ -8,7 +8,7 @@ use std::process::Command;
 use sqlx::{AssertSqlSafe, Connection, PgConnection};
 use tokio::sync::OnceCell;
 
-use super::process::{Process, folder, log_of};
+use super::process::{Folder, Process};
 use super::{POLL, PORT_ATTEMPTS_MAX, READY_TIMEOUT, free_port};
 use crate::random;
 
@@ -28,8 +28,9 @@ const SETTINGS: [&str; 7] = [
 
 /// A PostgreSQL server with a cluster of its own.
 pub struct PostgresServer {
+    /// Goes before its folder does: fields are dropped in this order.
     process: Option<Process>,
-    folder: PathBuf,
+    folder: Folder,
     port: u16,
 }
 
@@ -46,13 +47,14 @@ impl PostgresServer {
     /// # Panics
     /// When there is no PostgreSQL (Debian package postgresql) or it does not come up.
     pub async fn start() -> Self {
-        let folder = folder();
+        let folder = Folder::new("QUIT");
         if let Some((user, group)) = server_user() {
-            chown(&folder, Some(user), Some(group)).expect("the folder can be given to postgres");
+            chown(folder.path(), Some(user), Some(group))
+                .expect("the folder can be given to postgres");
         }
         let made = command("initdb")
             .arg("--pgdata")
-            .arg(data(&folder))
+            .arg(data(folder.path()))
             .args([
                 "--username=postgres",
                 "--auth=trust",
@@ -60,7 +62,7 @@ impl PostgresServer {
                 "--locale=C",
                 "--no-sync",
             ])
-            .current_dir(&folder)
+            .current_dir(folder.path())
             .output()
             .expect("initdb runs");
         assert!(
@@ -79,7 +81,7 @@ impl PostgresServer {
                 return server;
             }
         }
-        panic!("postgres does not come up: {}", log_of(&server.folder));
+        panic!("postgres does not come up: {}", server.folder.log());
     }
 
     /// Makes an empty database and answers with its address, for
@@ -103,7 +105,7 @@ impl PostgresServer {
     /// Ends the server at once, as a crash would; what was committed stays.
     pub fn stop(&mut self) {
         if let Some(process) = self.process.take() {
-            process.end(false);
+            self.folder.end(process);
         }
     }
 
@@ -116,7 +118,7 @@ impl PostgresServer {
         assert!(
             self.try_start().await,
             "postgres does not come up: {}",
-            log_of(&self.folder)
+            self.folder.log()
         );
     }
 
@@ -128,13 +130,13 @@ impl PostgresServer {
         let mut command = command("postgres");
         command
             .arg("-D")
-            .arg(data(&self.folder))
+            .arg(data(self.folder.path()))
             .args(["-p", &self.port.to_string()]);
         for setting in SETTINGS {
             command.args(["-c", setting]);
         }
         // The immediate shutdown: no farewell to clients, recovery at the next start.
-        let mut process = Process::start(command, &self.folder, "QUIT");
+        let mut process = self.folder.start(command);
         let url = self.url("postgres");
         let ready = tokio::time::timeout(READY_TIMEOUT, async {
             while process.is_running() {
@@ -150,18 +152,9 @@ impl PostgresServer {
         if ready {
             self.process = Some(process);
         } else {
-            process.end(false);
+            self.folder.end(process);
         }
         ready
-    }
-}
-
-impl Drop for PostgresServer {
-    fn drop(&mut self) {
-        match self.process.take() {
-            Some(process) => process.end(true),
-            None => drop(std::fs::remove_dir_all(&self.folder)),
-        }
     }
 }
 

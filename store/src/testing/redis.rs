@@ -1,18 +1,18 @@
 //! A private Redis.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use ::redis::IntoConnectionInfo;
 use tokio::sync::OnceCell;
 
-use super::process::{Process, folder, log_of};
+use super::process::{Folder, Process};
 use super::{POLL, PORT_ATTEMPTS_MAX, READY_TIMEOUT, free_port};
 
 /// A Redis server without persistence.
 pub struct RedisServer {
+    /// Goes before its folder does: fields are dropped in this order.
     process: Option<Process>,
-    folder: PathBuf,
+    folder: Folder,
     port: u16,
 }
 
@@ -29,7 +29,7 @@ impl RedisServer {
     /// # Panics
     /// When there is no `redis-server` (Debian package redis-server) or it does not come up.
     pub async fn start() -> Self {
-        let folder = folder();
+        let folder = Folder::new("KILL");
         let mut server = Self {
             process: None,
             folder,
@@ -41,7 +41,7 @@ impl RedisServer {
                 return server;
             }
         }
-        panic!("redis-server does not come up: {}", log_of(&server.folder));
+        panic!("redis-server does not come up: {}", server.folder.log());
     }
 
     /// The address, for [`RedisLive::connect`](crate::RedisLive::connect).
@@ -53,7 +53,7 @@ impl RedisServer {
     /// Kills the server; everything in it is lost.
     pub fn stop(&mut self) {
         if let Some(process) = self.process.take() {
-            process.end(false);
+            self.folder.end(process);
         }
     }
 
@@ -66,7 +66,7 @@ impl RedisServer {
         assert!(
             self.try_start().await,
             "redis-server does not come up: {}",
-            log_of(&self.folder)
+            self.folder.log()
         );
     }
 
@@ -98,7 +98,7 @@ impl RedisServer {
         {
             panic!("redis-server is missing: install the Debian package redis-server");
         }
-        let mut process = Process::start(command, &self.folder, "KILL");
+        let mut process = self.folder.start(command);
         let url = self.url();
         let ready = tokio::time::timeout(READY_TIMEOUT, async {
             while process.is_running() {
@@ -114,18 +114,9 @@ impl RedisServer {
         if ready {
             self.process = Some(process);
         } else {
-            process.end(false);
+            self.folder.end(process);
         }
         ready
-    }
-}
-
-impl Drop for RedisServer {
-    fn drop(&mut self) {
-        match self.process.take() {
-            Some(process) => process.end(true),
-            None => drop(std::fs::remove_dir_all(&self.folder)),
-        }
     }
 }
 

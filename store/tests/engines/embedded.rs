@@ -17,6 +17,13 @@ async fn a_reopened_folder_has_everything() {
         std::fs::metadata(&folder).unwrap().permissions().mode() & 0o777,
         0o700
     );
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name() != "lanekeeper.db.lock" {
+            let mode = entry.metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{:?}", entry.file_name());
+        }
+    }
     let secret = store.bootstrap_token(1).await.unwrap().unwrap();
     store
         .create_gateway("edge", &json!({ "a": 1 }), "h1", &change("ann", 2))
