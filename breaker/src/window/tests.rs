@@ -1,1 +1,161 @@
+//! The window alone: what counts, what has left, what can be taken back.
 
+use super::*;
+
+const SECOND: u64 = 1_000_000_000;
+
+fn sliding(seconds: u64) -> Window {
+    Window::new(WindowKind::Sliding, seconds * SECOND)
+}
+
+fn totals(ok: u64, failed: u64) -> Totals {
+    Totals { ok, failed }
+}
+
+#[test]
+fn successes_before_a_fixed_boundary_still_dilute_failures_after_it() {
+    let mut window = sliding(30);
+    for second in 0..=28 {
+        window.record(false, second * SECOND);
+    }
+    for tenth in [310, 312, 314, 316, 318] {
+        window.record(true, tenth * SECOND / 10);
+    }
+    let now = 318 * SECOND / 10;
+    assert_eq!(window.totals_at(now), totals(27, 5));
+}
+
+#[test]
+fn failures_on_both_sides_of_a_fixed_boundary_count_together() {
+    let mut window = sliding(30);
+    for tenth in [280, 285, 290, 310, 315] {
+        window.record(true, tenth * SECOND / 10);
+    }
+    assert_eq!(window.totals_at(315 * SECOND / 10), totals(0, 5));
+}
+
+#[test]
+fn nothing_older_than_the_window_counts_and_little_younger_is_missed() {
+    let slot = 30 * SECOND / 64;
+    for offset in (0..64).map(|part| part * slot / 64) {
+        let mut window = sliding(30);
+        window.record(true, offset);
+        assert_eq!(
+            window.totals_at(offset + 30 * SECOND - slot).failed,
+            1,
+            "younger than the window by a slot"
+        );
+        assert_eq!(window.totals_at(offset + 30 * SECOND).failed, 0);
+    }
+}
+
+#[test]
+fn counts_are_not_capped_and_memory_does_not_grow() {
+    let mut window = sliding(30);
+    let before = size_of_val(&window);
+    for number in 0..300_000_u64 {
+        window.record(number.is_multiple_of(3), number * 10_000);
+    }
+    assert_eq!(window.totals_at(3 * SECOND), totals(200_000, 100_000));
+    assert_eq!(size_of_val(&window), before);
+}
+
+#[test]
+fn reading_ahead_agrees_with_moving_there() {
+    for gap in [
+        0,
+        1,
+        SECOND / 3,
+        SECOND,
+        10 * SECOND,
+        29 * SECOND,
+        31 * SECOND,
+    ] {
+        let mut window = sliding(30);
+        for step in 0..40 {
+            window.record(step % 4 == 0, step * SECOND);
+        }
+        let now = 39 * SECOND + gap;
+        let seen = window.totals_at(now);
+        let mark = window.record(false, now);
+        window.withdraw(mark, now);
+        assert_eq!(window.totals_at(now), seen, "after a gap of {gap} ns");
+    }
+}
+
+#[test]
+fn outcome_can_be_taken_back_only_while_it_counts() {
+    let mut window = sliding(30);
+    let early = window.record(false, 0);
+    let late = window.record(false, 20 * SECOND);
+    window.withdraw(early, 35 * SECOND);
+    assert_eq!(window.totals_at(35 * SECOND), totals(1, 0), "it had left");
+    window.withdraw(late, 35 * SECOND);
+    assert_eq!(window.totals_at(35 * SECOND), totals(0, 0));
+    let mark = window.record(false, 36 * SECOND);
+    window.clear();
+    window.record(false, 36 * SECOND);
+    window.withdraw(mark, 36 * SECOND);
+    assert_eq!(window.totals_at(36 * SECOND), totals(1, 0), "a new filling");
+}
+
+#[test]
+fn tumbling_window_starts_with_its_first_outcome_and_ends_whole() {
+    let mut window = Window::new(WindowKind::Tumbling, 10 * SECOND);
+    window.record(true, 7 * SECOND);
+    window.record(true, 16 * SECOND);
+    assert_eq!(window.totals_at(17 * SECOND - 1), totals(0, 2));
+    assert_eq!(window.totals_at(17 * SECOND), totals(0, 0));
+    window.record(true, 21 * SECOND);
+    assert_eq!(window.totals_at(31 * SECOND - 1), totals(0, 1));
+    assert_eq!(window.totals_at(31 * SECOND), totals(0, 0));
+}
+
+#[test]
+fn counter_starts_with_a_failure_and_is_not_extended_by_the_next() {
+    let mut window = Window::new(WindowKind::Counter, 60 * SECOND);
+    window.record(false, 0);
+    assert_eq!(window.totals_at(0), totals(0, 0), "no counter yet");
+    window.record(true, 50 * SECOND);
+    window.record(false, 60 * SECOND);
+    window.record(true, 165 * SECOND);
+    assert_eq!(window.totals_at(170 * SECOND - 1), totals(1, 2));
+    assert_eq!(window.totals_at(170 * SECOND), totals(0, 0));
+    window.record(true, 171 * SECOND);
+    assert_eq!(window.totals_at(290 * SECOND), totals(0, 1));
+}
+
+#[test]
+fn another_span_keeps_what_fits_into_it() {
+    let mut window = sliding(30);
+    for second in 0..30 {
+        window.record(second % 2 == 0, second * SECOND);
+    }
+    let now = 29 * SECOND;
+    window.reshape(WindowKind::Sliding, 60 * SECOND, now);
+    assert_eq!(window.totals_at(now), totals(15, 15));
+    window.reshape(WindowKind::Sliding, 10 * SECOND, now);
+    let kept = window.totals_at(now);
+    assert!((9..=11).contains(&(kept.ok + kept.failed)), "{kept:?}");
+    window.reshape(WindowKind::Tumbling, 10 * SECOND, now);
+    assert_eq!(window.totals_at(now + 9 * SECOND), kept);
+    assert_eq!(window.totals_at(now + 10 * SECOND), totals(0, 0));
+    window.reshape(WindowKind::Counter, 10 * SECOND, now);
+    window.reshape(WindowKind::Sliding, 30 * SECOND, now);
+    assert_eq!(window.totals_at(now), kept);
+}
+
+#[test]
+fn extreme_times_and_spans_do_not_overflow() {
+    for kind in WindowKind::ALL {
+        for span in [0, 1, u64::MAX] {
+            let mut window = Window::new(*kind, span);
+            for now in [0, 1, u64::MAX - 1, u64::MAX, 0] {
+                let mark = window.record(true, now);
+                let _ = window.totals_at(u64::MAX);
+                window.withdraw(mark, u64::MAX);
+                window.reshape(*kind, span / 2, now);
+            }
+        }
+    }
+}
