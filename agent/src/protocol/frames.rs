@@ -7,9 +7,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use lanekeeper_breaker::CauseKind;
-use memchr::memmem;
+use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -62,35 +63,53 @@ pub fn classify(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind 
 #[must_use]
 pub fn watch(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind {
     let raw = frame.raw.as_ref();
-    let decisive = match rules.protocol {
-        Protocol::Openai => openai_is_decisive(raw),
-        Protocol::Anthropic => !has(raw, b"content_block_delta") || has(raw, b"\"error\""),
+    let plain = match rules.protocol {
+        Protocol::Openai => is_plain_chunk(raw),
+        Protocol::Anthropic => ANTHROPIC_DELTA.is_in(raw) && !ERROR.is_in(raw),
         Protocol::Responses => {
-            !has(raw, b".delta\"") || has(raw, b"\"error\"") || has(raw, b".failed\"")
+            RESPONSES_DELTA.is_in(raw) && !ERROR.is_in(raw) && !RESPONSES_FAILED.is_in(raw)
         }
-        Protocol::Gemini => has(raw, b"\"error\"") || has(raw, b"\"finishReason\""),
-        Protocol::Cohere => !has(raw, b"content-delta"),
+        Protocol::Gemini => !ERROR.is_in(raw) && !GEMINI_FINISH.is_in(raw),
+        Protocol::Cohere => COHERE_DELTA.is_in(raw),
     };
-    if decisive {
-        classify(rules, dialect, frame)
-    } else {
+    if plain {
         FrameKind::Content
+    } else {
+        classify(rules, dialect, frame)
     }
 }
 
-/// Only a chunk with an object, no error key and `"finish_reason":null` is surely plain.
-fn openai_is_decisive(raw: &[u8]) -> bool {
-    const FINISH: &[u8] = b"\"finish_reason\":";
-    if has(raw, b"\"error\"") || !has(raw, b"data") {
-        return true;
-    }
-    let finish = memmem::find(raw, FINISH).and_then(|at| raw.get(at + FINISH.len()..));
-    !finish.is_some_and(|rest| rest.trim_ascii_start().starts_with(b"null"))
+/// Only a chunk with `"finish_reason":null` and no error key is surely neither end nor error.
+fn is_plain_chunk(raw: &[u8]) -> bool {
+    let reason = OPENAI_FINISH.after(raw).map(<[u8]>::trim_ascii_start);
+    reason.is_some_and(|reason| reason.starts_with(b"null")) && !ERROR.is_in(raw)
 }
 
-fn has(raw: &[u8], needle: &[u8]) -> bool {
-    memmem::find(raw, needle).is_some()
+/// Words that are searched for in every frame, prepared once: preparing costs more than searching.
+struct Word(LazyLock<Finder<'static>>);
+
+impl Word {
+    const fn new(prepare: fn() -> Finder<'static>) -> Self {
+        Self(LazyLock::new(prepare))
+    }
+
+    fn is_in(&self, raw: &[u8]) -> bool {
+        self.0.find(raw).is_some()
+    }
+
+    /// What follows the word's first occurrence.
+    fn after<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
+        raw.get(self.0.find(raw)? + self.0.needle().len()..)
+    }
 }
+
+static ERROR: Word = Word::new(|| Finder::new(b"\"error\""));
+static OPENAI_FINISH: Word = Word::new(|| Finder::new(b"\"finish_reason\":"));
+static ANTHROPIC_DELTA: Word = Word::new(|| Finder::new(b"content_block_delta"));
+static RESPONSES_DELTA: Word = Word::new(|| Finder::new(b".delta\""));
+static RESPONSES_FAILED: Word = Word::new(|| Finder::new(b".failed\""));
+static GEMINI_FINISH: Word = Word::new(|| Finder::new(b"\"finishReason\""));
+static COHERE_DELTA: Word = Word::new(|| Finder::new(b"content-delta"));
 
 fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
     #[derive(Deserialize)]

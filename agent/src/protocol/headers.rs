@@ -152,10 +152,7 @@ pub fn downstream_response(mut headers: HeaderMap) -> HeaderMap {
             is_hop_by_hop(text)
                 || named.contains(text)
                 || text.starts_with(OWN_PREFIX)
-                || matches!(
-                    text,
-                    "set-cookie" | "set-cookie2" | "alt-svc" | "www-authenticate"
-                )
+                || matches!(text, "set-cookie" | "set-cookie2" | "alt-svc")
         })
         .cloned()
         .collect();
@@ -282,9 +279,14 @@ impl Named {
             .iter()
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
-            .map(|name| name.trim().to_ascii_lowercase())
+            .map(str::trim)
             // Most requests name only these two, which are hop-by-hop or no header at all.
-            .filter(|name| !matches!(name.as_str(), "" | "keep-alive" | "close"));
+            .filter(|name| {
+                !name.is_empty()
+                    && !name.eq_ignore_ascii_case("keep-alive")
+                    && !name.eq_ignore_ascii_case("close")
+            })
+            .map(str::to_ascii_lowercase);
         Self(names.collect())
     }
 
