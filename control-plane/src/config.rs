@@ -45,7 +45,8 @@ pub struct Timing {
     pub stale_after: Duration,
     /// How often the configuration database is asked for newer revisions, +-20 %. Default 1 s.
     pub poll_interval: Duration,
-    /// How long a new stream may stay without a Hello. Default 10 s.
+    /// How long a new connection may stay without HTTP/2, and a new stream without a Hello.
+    /// Default 10 s.
     pub hello_timeout: Duration,
     /// How long a message may wait for an agent that does not read. Default 30 s.
     pub stall_timeout: Duration,

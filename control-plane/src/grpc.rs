@@ -42,6 +42,7 @@ pub(crate) async fn serve(
     let sessions = TaskTracker::new();
     let closing = core.closing.clone();
     let grace = core.timing.shutdown_grace;
+    let preface_timeout = core.timing.hello_timeout;
     let service = FleetServer::new(FleetService {
         core,
         room: Arc::new(Semaphore::new(sessions_max)),
@@ -58,7 +59,7 @@ pub(crate) async fn serve(
         .http2_max_local_error_reset_streams(Some(RESETS_MAX))
         .add_service(service)
         .serve_with_incoming_shutdown(
-            link::accept(listener, connections_max, cut.clone()),
+            link::accept(listener, connections_max, preface_timeout, cut.clone()),
             closing.clone().cancelled_owned(),
         );
     let mut serving = pin!(serving);

@@ -10,6 +10,7 @@ mod config_watch;
 mod core;
 mod error;
 mod grpc;
+mod housekeeping;
 mod intake;
 mod link;
 mod metrics;

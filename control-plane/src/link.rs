@@ -13,11 +13,15 @@ use futures_util::{Stream, stream};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Sleep;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 /// Pause after an accept error that will not pass at once, such as "too many open files".
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
+
+/// Length of what every HTTP/2 client says first, in bytes.
+const PREFACE_BYTES: usize = 24;
 
 /// What a request knows of its connection.
 #[derive(Debug, Clone)]
@@ -34,44 +38,61 @@ pub(crate) struct Connection {
     stream: TcpStream,
     link: Link,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
+    preface: Option<Preface>,
     _slot: OwnedSemaphorePermit,
 }
 
+/// What is still to come of the client's first words, and until when.
+#[derive(Debug)]
+struct Preface {
+    missing: usize,
+    deadline: Pin<Box<Sleep>>,
+}
+
 /// The connections of a listener, at most `connections_max` at once; all end when `cut` is
-/// cancelled.
+/// cancelled. One that has not said that it speaks HTTP/2 within `preface_timeout` ends; pings watch
+/// over the others.
 pub(crate) fn accept(
     listener: TcpListener,
     connections_max: usize,
+    preface_timeout: Duration,
     cut: CancellationToken,
 ) -> impl Stream<Item = io::Result<Connection>> {
     let slots = Arc::new(Semaphore::new(connections_max));
-    stream::unfold((listener, slots, cut), async |(listener, slots, cut)| {
-        let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
-        loop {
-            let (stream, peer) = match listener.accept().await {
-                Ok(accepted) => accepted,
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection for now");
-                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
-                    continue;
+    stream::unfold(
+        (listener, slots, cut),
+        move |(listener, slots, cut)| async move {
+            let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
+            loop {
+                let (stream, peer) = match listener.accept().await {
+                    Ok(accepted) => accepted,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a connection for now");
+                        tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
+                        continue;
+                    }
+                };
+                if let Err(error) = stream.set_nodelay(true) {
+                    tracing::debug!(%error, "cannot turn Nagle's algorithm off");
                 }
-            };
-            if let Err(error) = stream.set_nodelay(true) {
-                tracing::debug!(%error, "cannot turn Nagle's algorithm off");
+                let link = Link {
+                    cut: cut.child_token(),
+                    peer: Some(peer),
+                };
+                let connection = Connection {
+                    stream,
+                    cut: Box::pin(link.cut.clone().cancelled_owned()),
+                    link,
+                    preface: Some(Preface {
+                        missing: PREFACE_BYTES,
+                        deadline: Box::pin(tokio::time::sleep(preface_timeout)),
+                    }),
+                    _slot: slot,
+                };
+                return Some((Ok(connection), (listener, slots, cut)));
             }
-            let link = Link {
-                cut: cut.child_token(),
-                peer: Some(peer),
-            };
-            let connection = Connection {
-                stream,
-                cut: Box::pin(link.cut.clone().cancelled_owned()),
-                link,
-                _slot: slot,
-            };
-            return Some((Ok(connection), (listener, slots, cut)));
-        }
-    })
+        },
+    )
 }
 
 impl Connection {
@@ -98,7 +119,19 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.check(context)?;
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let Some(preface) = &mut self.preface else {
+            return read;
+        };
+        let came = buffer.filled().len().saturating_sub(before);
+        preface.missing = preface.missing.saturating_sub(came);
+        if preface.missing == 0 {
+            self.preface = None;
+        } else if read.is_pending() && preface.deadline.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 

@@ -18,7 +18,11 @@ impl Outgoing {
         match message {
             FromServer::Welcome(welcome) => self.welcome = Some(welcome),
             FromServer::ConfigPush(push) => self.push = Some(push),
-            FromServer::ReportAck(ack) => self.ack = Some(ack),
+            // An acknowledgement covers all before it, so a repeated report must not hide a newer.
+            FromServer::ReportAck(ack) => match &self.ack {
+                Some(waiting) if waiting.seq > ack.seq => {}
+                Some(_) | None => self.ack = Some(ack),
+            },
             FromServer::Goodbye(goodbye) => self.goodbye = Some(goodbye),
         }
     }
@@ -71,6 +75,7 @@ mod tests {
             outgoing.put(ack(seq));
             outgoing.put(push(seq));
         }
+        outgoing.put(ack(7));
         assert_eq!(outgoing.take(), Some(ack(1000)));
         assert_eq!(outgoing.take(), Some(push(1000)));
         assert!(outgoing.is_empty());

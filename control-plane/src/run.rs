@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::core::Core;
 use crate::intake::{FACTS_WRITERS, LIVE_WRITERS};
-use crate::{Config, Error, grpc, ops};
+use crate::{Config, Error, grpc, housekeeping, ops};
 
 /// The addresses that were bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ pub async fn run(
     let (ops_listener, ops) = bind("ops", config.ops_listen)?;
 
     let hints = live.subscribe();
-    let core = Core::new(&config, store, live);
+    let core = Core::new(&config, store.clone(), live);
     // Ended after the sessions, whose last words they write.
     let behind = CancellationToken::new();
     let tasks = TaskTracker::new();
@@ -53,6 +53,7 @@ pub async fn run(
     for _ in 0..FACTS_WRITERS {
         tasks.spawn(Arc::clone(&core.facts).write(behind.clone()));
     }
+    tasks.spawn(housekeeping::keep(store, behind.clone()));
     tasks.close();
 
     let serving = async {

@@ -140,7 +140,23 @@ async fn converse(
         "session open"
     );
     open.carry_out(effects, &session, stream);
+    let ended = until_closed(&open, &mut session, inbound, stream, target, control_epoch).await;
+    // When the agent was last heard of.
+    open.carry_out(vec![Effect::Facts], &session, stream);
+    ended?;
+    stream.finish().await?;
+    Ok(())
+}
 
+async fn until_closed(
+    open: &OpenSession,
+    session: &mut Session,
+    inbound: &mut Streaming<wire::AgentMessage>,
+    stream: &mut Writer,
+    mut target: watch::Receiver<Option<Arc<Target>>>,
+    mut control_epoch: watch::Receiver<String>,
+) -> Result<(), End> {
+    let core = &open.core;
     while !session.is_closed() {
         let effects = tokio::select! {
             message = inbound.next() => match message {
@@ -174,9 +190,8 @@ async fn converse(
                 jitter: core.timing.reconnect_jitter,
             }),
         };
-        open.carry_out(effects, &session, stream);
+        open.carry_out(effects, session, stream);
     }
-    stream.finish().await?;
     Ok(())
 }
 
@@ -293,7 +308,6 @@ impl Writer {
         while !self.outgoing.is_empty() {
             self.write().await?;
         }
-        // Until it has been taken, too: dropping the sender is fine, the channel keeps its content.
         Ok(())
     }
 

@@ -30,6 +30,12 @@ pub enum WireError {
         /// The greatest one allowed.
         limit: u64,
     },
+    /// A name with characters that names do not have.
+    #[error("{field}: a name consists of letters, digits and the characters -_.")]
+    NotAName {
+        /// Dotted path of the field.
+        field: String,
+    },
     /// A text longer than allowed.
     #[error("{field}: longer than {limit} bytes")]
     TooLong {
@@ -68,6 +74,7 @@ impl WireError {
                 value,
                 limit,
             },
+            Self::NotAName { field } => Self::NotAName { field: join(field) },
             Self::TooLong { field, limit } => Self::TooLong {
                 field: join(field),
                 limit,

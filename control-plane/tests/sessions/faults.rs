@@ -7,6 +7,8 @@ use lanekeeper_proto::message::{FromAgent, FromServer, GoodbyeReason};
 use lanekeeper_proto::{limits, wire};
 use lanekeeper_store::testing::eventually;
 use lanekeeper_store::{ConfigStore, MemoryLive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tonic::Code;
 
 use crate::scripted::{Agent, PATIENCE, Plane, by_test, channel, hello, report};
@@ -29,6 +31,11 @@ async fn stream_that_does_not_begin_with_a_hello_ends_as_a_fault() {
     let status = agent.end_or_next().await.unwrap_err();
     assert_eq!(status.code(), Code::InvalidArgument);
     assert_eq!(status.message(), "hello.gateway: is missing");
+
+    let mut agent = Agent::dial(plane.addresses.grpc).await;
+    agent.send(FromAgent::Hello(hello("a:b", "one"))).await;
+    let status = agent.end_or_next().await.unwrap_err();
+    assert!(status.message().starts_with("hello.gateway: a name "));
     plane.stop().await;
 }
 
@@ -41,6 +48,21 @@ async fn stream_without_a_hello_ends_in_time() {
     let mut agent = Agent::dial(plane.addresses.grpc).await;
     let status = agent.end_or_next().await.unwrap_err();
     assert_eq!(status.code(), Code::DeadlineExceeded);
+    plane.stop().await;
+}
+
+#[tokio::test]
+async fn connection_that_never_speaks_http2_ends_in_time() {
+    let plane = Plane::start_with(|config| {
+        config.timing.hello_timeout = Duration::from_millis(200);
+    })
+    .await;
+    let mut stream = TcpStream::connect(plane.addresses.grpc).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0").await.unwrap();
+    let mut answer = Vec::new();
+    let ended = stream.read_to_end(&mut answer);
+    let ended = tokio::time::timeout(PATIENCE, ended).await;
+    assert!(ended.is_ok(), "the connection stays");
     plane.stop().await;
 }
 

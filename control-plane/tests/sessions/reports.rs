@@ -103,6 +103,11 @@ async fn lost_connection_leaves_the_record_to_age() {
     .await;
     let record = plane.record("one").await.unwrap();
     assert!(!record.left);
+    eventually("its end is recorded", PATIENCE, async || {
+        let facts = plane.store.agent_facts(Some("edge")).await.unwrap();
+        facts.iter().any(|it| it.last_seen_ms > it.first_seen_ms)
+    })
+    .await;
     let stale_ms = record.report_received_ms.unwrap() + 31_000;
     assert_eq!(
         agent_state(&record, stale_ms, FreshWindows::default()),

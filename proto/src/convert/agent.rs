@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use lanekeeper_model::{ConfigSource, Problem, Report};
 
-use super::bounds::{at_most, name, required, text, texts, unknown};
+use super::bounds::{at_most, gateway, name, required, text, texts, unknown};
 use crate::error::{Unfit, WireError};
 use crate::limits::{CAPABILITIES_MAX, LABELS_MAX, PROBLEMS_MAX};
 use crate::message::{AppliedRevision, Bye, ConfigOutcome, ConfigResult, FromAgent, Hello};
@@ -71,7 +71,7 @@ impl TryFrom<wire::Hello> for Hello {
             protocol_min: hello.protocol_min,
             protocol_max: hello.protocol_max,
             agent_version: name(hello.agent_version, "agent_version")?,
-            gateway: required(hello.gateway, "gateway")?,
+            gateway: gateway(hello.gateway, "gateway")?,
             name: required(hello.name, "name")?,
             labels: labels(hello.labels)?,
             instance: required(hello.instance, "instance")?,

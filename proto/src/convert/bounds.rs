@@ -20,6 +20,19 @@ pub(super) fn required(value: String, field: &str) -> Result<String, WireError> 
     name(value, field)
 }
 
+/// A gateway's name. It becomes part of keys and paths, and a document's name is held to less than
+/// this, so that nothing legal is lost.
+pub(super) fn gateway(value: String, field: &str) -> Result<String, WireError> {
+    let value = required(value, field)?;
+    let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    if !value.chars().all(good) {
+        return Err(WireError::NotAName {
+            field: field.to_owned(),
+        });
+    }
+    Ok(value)
+}
+
 /// A text for people.
 pub(super) fn text(value: String, field: &str) -> Result<String, WireError> {
     bounded(value, field, TEXT_BYTES_MAX)

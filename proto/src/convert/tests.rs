@@ -303,6 +303,12 @@ fn faulty_hello_and_result_are_refused_with_the_field_named() {
         Hello::try_from(message).unwrap_err().to_string(),
         "instance: is missing"
     );
+    for gateway in ["edge:1", "edge/..", "e dge", "edge\0"] {
+        let mut message = wire::Hello::from(hello());
+        message.gateway = gateway.into();
+        let error = Hello::try_from(message).unwrap_err();
+        assert!(matches!(error, WireError::NotAName { field } if field == "gateway"));
+    }
     let mut message = wire::ConfigResult::from(rejected());
     message.outcome = 5;
     assert_eq!(

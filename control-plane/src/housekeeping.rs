@@ -1,0 +1,31 @@
+//! Forgets agents that are long gone. An instance is a process, so every restart leaves a row.
+
+use std::time::Duration;
+
+use lanekeeper_store::ConfigStore;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock;
+
+/// Time between two rounds, +-20 % so that replicas do not clean in step.
+const ROUND: Duration = Duration::from_secs(60 * 60);
+const ROUND_JITTER: f64 = 0.2;
+/// Facts of agents not heard of for this long go: a week, in milliseconds.
+const FACTS_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+
+/// Cleans up now and then until told to stop.
+pub(crate) async fn keep(store: ConfigStore, shutdown: CancellationToken) {
+    loop {
+        let pause = tokio::time::sleep(clock::jittered(ROUND, ROUND_JITTER));
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = pause => {}
+        }
+        let before_ms = clock::unix_ms().saturating_sub(FACTS_KEPT_MS);
+        match store.prune_agents(before_ms).await {
+            Ok(0) => {}
+            Ok(agents) => tracing::info!(agents, "agents not heard of for a week were forgotten"),
+            Err(error) => tracing::warn!(?error, "agents long gone could not be forgotten"),
+        }
+    }
+}
