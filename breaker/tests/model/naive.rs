@@ -485,7 +485,7 @@ impl Naive {
                     Outcome::HardDown { .. } => self.reopen(id, true, 0, now, change),
                 }
             }
-            Role::Stranger => unreachable!("handled above"),
+            Role::Stranger => panic!("handled above"),
         }
     }
 
