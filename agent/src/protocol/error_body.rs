@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
 use super::{Dialect, Protocol};
@@ -206,6 +206,12 @@ pub fn render(
     }
     if let ErrorKind::MethodNotAllowed { allow } = kind {
         headers.insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    if dialect.protocol() == Protocol::Anthropic
+        && let Ok(value) = HeaderValue::from_str(request_id)
+    {
+        // Where Anthropic's packages look for it; the others read `x-request-id`.
+        headers.insert(HeaderName::from_static("request-id"), value);
     }
     let body = document(dialect.protocol(), kind, request_id).to_string();
     (kind.status(), headers, Bytes::from(body))

@@ -64,6 +64,7 @@ fn every_error_has_its_status_and_its_dialects_shape() {
                 Protocol::Anthropic => {
                     assert_eq!(body["type"], "error");
                     assert_eq!(body["request_id"], "req-1");
+                    assert_eq!(headers.get("request-id").unwrap(), "req-1");
                     assert!(body["error"]["type"].is_string());
                     &body["error"]["message"]
                 }
