@@ -10,11 +10,11 @@ use sha2::{Digest, Sha256};
 
 use crate::gateway::Gateway;
 use crate::problem::Problem;
-use crate::yaml::{self, DEPTH_MAX};
+use crate::text::{self, DEPTH_MAX};
 use crate::{schema, validate};
 
 pub use crate::schema::json_schema;
-pub use crate::yaml::{DEPTH_MAX as DOCUMENT_DEPTH_MAX, DOCUMENT_BYTES_MAX};
+pub use crate::text::{DEPTH_MAX as DOCUMENT_DEPTH_MAX, DOCUMENT_BYTES_MAX, parse_json};
 
 /// Most problems reported for one document.
 pub const PROBLEMS_MAX: usize = 500;
@@ -35,11 +35,11 @@ pub struct Checked {
 /// Everything that is wrong, at most [`PROBLEMS_MAX`] problems, sorted by pointer. A syntax error
 /// comes alone, with line and column.
 pub fn check_yaml(text: &str) -> Result<Checked, Vec<Problem>> {
-    let value = yaml::parse(text).map_err(|problem| vec![problem])?;
+    let value = text::parse_yaml(text).map_err(|problem| vec![problem])?;
     check(value)
 }
 
-/// Checks a document given as JSON.
+/// Checks a document given as JSON. Use [`parse_json`] to get there from text.
 ///
 /// # Errors
 ///

@@ -15,8 +15,8 @@ pub mod problem;
 pub mod report;
 mod schema;
 pub mod spec;
+mod text;
 mod validate;
-mod yaml;
 
 pub use document::{Checked, check_json, check_yaml, content_hash, json_schema};
 pub use fleet::{AgentRecord, AgentState, FleetView, FreshWindows, ViewQuery};

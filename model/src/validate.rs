@@ -339,7 +339,7 @@ fn read<T: DeserializeOwned, R>(
         let part = T::deserialize(whole_numbers(&rest)).ok()?;
         let since = report.problems.len();
         resolve(&part, report);
-        report.forget_comparisons(since);
+        report.forget_comparisons(place, since);
         return None;
     }
     match T::deserialize(whole_numbers(value)) {

@@ -972,6 +972,11 @@ fn empty_blocks_mean_the_presets() {
         let gateway = accepted("/pools/chat/breaker", json!({ "preset": name }));
         assert_eq!(*gateway.pools["chat"].breaker, preset, "{name}");
     }
+    let gateway = accepted(
+        "/pools/chat/breaker",
+        json!({"preset": "myra", "trip": {"window": "tumbling"}}),
+    );
+    assert_eq!(*gateway.pools["chat"].breaker, presets::myra());
     let codes = |value: Value| {
         let gateway = accepted("/pools/chat/breaker", value);
         gateway.pools["chat"].breaker.failure_status_codes.clone()
@@ -1112,6 +1117,57 @@ fn yaml_errors_say_where() {
     );
     let huge = check_yaml(&" ".repeat(DOCUMENT_BYTES_MAX + 1)).unwrap_err();
     assert_eq!(huge[0].code, "too_large");
+}
+
+#[test]
+fn json_text_is_read_as_strictly_as_yaml() {
+    let value = parse_json(br#"{"gateway": "edge", "labels": {"a": "b"}}"#).unwrap();
+    assert!(check_json(&value).is_ok());
+    let cases: [(&[u8], &str); 5] = [
+        (
+            br#"{"gateway": "edge", "gateway": "b"}"#,
+            "a key is given twice",
+        ),
+        (b"{\"gateway\":\n tru}", "line 2"),
+        (b"{\"a\": 1e999}", "line 1"),
+        (b"{} {}", "line 1"),
+        (b"\xff", "line 1"),
+    ];
+    for (text, part) in cases {
+        let problem = parse_json(text).unwrap_err();
+        assert_eq!(problem.code, "syntax");
+        assert!(problem.message.contains(part), "{problem}");
+    }
+    let deep = "[".repeat(100_000);
+    assert_eq!(parse_json(deep.as_bytes()).unwrap_err().code, "syntax");
+}
+
+#[test]
+fn comparisons_are_made_where_nothing_compared_was_refused() {
+    let mut document = base();
+    set(
+        &mut document,
+        "/pools/chat",
+        json!({
+            "colour": 1,
+            "members": [{"target": "a"}],
+            "breaker": {"base_cooldown_secs": 300},
+            "failover": {"exclusions": ["a"], "max_hop": 1},
+        }),
+    );
+    let short: Vec<(String, String)> = problems(&document)
+        .into_iter()
+        .map(|problem| (problem.pointer, problem.code))
+        .collect();
+    let expected = [
+        ("/pools/chat/breaker/base_cooldown_secs", "base_over_max"),
+        ("/pools/chat/colour", "unknown_key"),
+        ("/pools/chat/failover/max_hop", "unknown_key"),
+    ];
+    assert_eq!(
+        short,
+        expected.map(|(pointer, code)| (pointer.to_owned(), code.to_owned()))
+    );
 }
 
 #[test]

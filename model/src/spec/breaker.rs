@@ -74,8 +74,6 @@ pub enum WindowKind {
     Sliding,
     /// In whole steps.
     Tumbling,
-    /// A failure counter that starts with the first failure and lives for two windows.
-    Counter,
 }
 
 /// When a breaker opens.

@@ -80,8 +80,11 @@ fn trip(spec: &spec::TripSpec, preset: Trip) -> Trip {
         window: or(spec.window_secs, preset.window),
         window_kind: spec.window.map_or(preset.window_kind, |kind| match kind {
             spec::WindowKind::Sliding => WindowKind::Sliding,
+            // One preset tumbles in its own way; saying "tumbling" there must not change it.
+            spec::WindowKind::Tumbling if preset.window_kind == WindowKind::Counter => {
+                WindowKind::Counter
+            }
             spec::WindowKind::Tumbling => WindowKind::Tumbling,
-            spec::WindowKind::Counter => WindowKind::Counter,
         }),
         threshold: spec.threshold.unwrap_or(preset.threshold),
         min_requests: spec.min_requests.unwrap_or(preset.min_requests),

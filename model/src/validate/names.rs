@@ -26,7 +26,10 @@ pub(super) fn check_gateway(name: &str, place: &str, report: &mut Report<'_>) {
 pub(super) fn check(name: &str, place: &str, report: &mut Report<'_>) {
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.:/@+".contains(c);
     let starts_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
-    if !check_length(name, place, report) && !(starts_well && name.chars().all(good)) {
+    if check_length(name, place, report) {
+        return;
+    }
+    if !starts_well || !name.chars().all(good) {
         report.refuse(
             place,
             "invalid_name",

@@ -8,14 +8,14 @@ use serde_json::{Map, Value};
 use super::Report;
 use crate::problem::Problem;
 
-/// Codes of checks that compare fields. In a salvaged part one of the fields may be missing, so
-/// what these checks say there may be untrue.
-const COMPARING_CODES: &[&str] = &[
-    "base_over_max",
-    "no_usable_member",
-    "not_a_member",
-    "nothing_trips",
-    "over_budget",
+/// Codes of checks that compare fields, each with the blocks of a part it reads. Where something in
+/// those blocks was refused, a compared field may be missing, and what the check says may be untrue.
+const COMPARISONS: &[(&str, &[&str])] = &[
+    ("base_over_max", &["breaker"]),
+    ("nothing_trips", &["breaker"]),
+    ("no_usable_member", &["members", "failover"]),
+    ("not_a_member", &["members"]),
+    ("over_budget", &["failover", "on_exhausted"]),
 ];
 
 /// Where the schema refused something, by part: `/limits`, `/pools/chat`, `/clients/0`.
@@ -108,11 +108,24 @@ fn remove(map: &mut Map<String, Value>, path: &[String]) {
 }
 
 impl Report<'_> {
-    /// Drops what comparing checks said since there were this many problems.
-    pub(super) fn forget_comparisons(&mut self, since: usize) {
+    /// Drops what comparing checks said of a salvaged part since there were this many problems, as
+    /// far as they read something that was refused.
+    pub(super) fn forget_comparisons(&mut self, part: &str, since: usize) {
+        let refused = self.refused.within(part).unwrap_or_default();
+        let is_refused = |block: &&str| {
+            let block = format!("{part}/{block}");
+            refused.iter().any(|pointer| {
+                pointer == part
+                    || pointer
+                        .strip_prefix(&block)
+                        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+        };
         let mut index = 0;
         self.problems.retain(|problem| {
-            let keep = index < since || !COMPARING_CODES.contains(&problem.code.as_str());
+            let comparison = COMPARISONS.iter().find(|(code, _)| *code == problem.code);
+            let keep = index < since
+                || !comparison.is_some_and(|(_, blocks)| blocks.iter().any(&is_refused));
             index += 1;
             keep
         });

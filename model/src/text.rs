@@ -1,5 +1,5 @@
-//! YAML text to a JSON value: duplicate keys, several documents, alias bombs and numbers JSON has no
-//! form for are refused, each with line and column.
+//! YAML or JSON text to a JSON value: duplicate keys, several documents, alias bombs and numbers JSON
+//! has no form for are refused, each with line and column.
 
 use std::fmt;
 
@@ -14,18 +14,14 @@ pub const DOCUMENT_BYTES_MAX: usize = 16 * 1024 * 1024;
 pub const DEPTH_MAX: usize = 32;
 /// Most aliases a document may use.
 const ALIASES_MAX: usize = 10_000;
-/// Most values in a document, those repeated by aliases included.
+/// Most parser events that aliases may repeat: what makes an alias bomb explode.
+const REPEATED_EVENTS_MAX: usize = 100_000;
+/// Most values in a document.
 const NODES_MAX: usize = 1_000_000;
 
 /// Reads one YAML document.
-pub(crate) fn parse(text: &str) -> Result<Value, Problem> {
-    if text.len() > DOCUMENT_BYTES_MAX {
-        return Err(Problem::new(
-            "",
-            "too_large",
-            format!("the document has more than {DOCUMENT_BYTES_MAX} bytes"),
-        ));
-    }
+pub(crate) fn parse_yaml(text: &str) -> Result<Value, Problem> {
+    refuse_too_large(text.len())?;
     let options = serde_saphyr::options! {
         strict_booleans: true,
         budget: serde_saphyr::budget! {
@@ -33,11 +29,38 @@ pub(crate) fn parse(text: &str) -> Result<Value, Problem> {
             max_aliases: ALIASES_MAX,
             max_nodes: NODES_MAX,
         },
+        alias_limits: serde_saphyr::alias_limits! {
+            max_total_replayed_events: REPEATED_EVENTS_MAX,
+        },
     };
     match serde_saphyr::from_str_with_options::<Json>(text, options) {
         Ok(Json(value)) => Ok(value),
         Err(error) => Err(syntax_problem(&error)),
     }
+}
+
+/// Reads one JSON document. A key that is given twice is refused: keeping either would be a guess.
+///
+/// # Errors
+///
+/// A problem with line and column.
+pub fn parse_json(text: &[u8]) -> Result<Value, Problem> {
+    refuse_too_large(text.len())?;
+    match serde_json::from_slice::<Json>(text) {
+        Ok(Json(value)) => Ok(value),
+        Err(error) => Err(Problem::new("", "syntax", error.to_string())),
+    }
+}
+
+fn refuse_too_large(bytes: usize) -> Result<(), Problem> {
+    if bytes > DOCUMENT_BYTES_MAX {
+        return Err(Problem::new(
+            "",
+            "too_large",
+            format!("the document has more than {DOCUMENT_BYTES_MAX} bytes"),
+        ));
+    }
+    Ok(())
 }
 
 /// Says what is wrong and where. No snippet of the text: it may show a secret.
@@ -53,7 +76,7 @@ fn syntax_problem(error: &serde_saphyr::Error) -> Problem {
     Problem::new("", "syntax", message)
 }
 
-/// A JSON value read from YAML. Unlike [`Value`] itself it refuses infinite numbers instead of
+/// A JSON value read from text. Unlike [`Value`] itself it refuses infinite numbers instead of
 /// turning them into null, which would read as "unbounded".
 struct Json(Value);
 
