@@ -1,6 +1,6 @@
 //! Everything that can go wrong with a request, in terms of what its sender can do about it.
 //!
-//! No status code appears here: `problem.rs` is the one place that maps these to HTTP.
+//! `problem.rs` is the one place that maps these to HTTP.
 
 use lanekeeper_store::Role;
 
@@ -78,6 +78,12 @@ pub(crate) enum Error {
     /// The request took longer than the server gives one.
     #[error("the request took too long")]
     Overdue,
+    /// The fleet has not been read yet.
+    #[error("the fleet has not been read yet")]
+    NotReady,
+    /// A library refused the request before any handler of ours saw it.
+    #[error("the request cannot be served: {0}")]
+    Refused(http::StatusCode),
     /// A fault of this server.
     #[error("the server failed")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),

@@ -5,10 +5,10 @@
 
 use crate::auth::Access;
 use crate::error::Error;
+use crate::input::Path;
 use crate::page::PAGE_CSP;
 use crate::problem::ProblemDocument;
 use crate::routes;
-use axum::extract::Path;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use lanekeeper_store::Role;
@@ -26,8 +26,13 @@ static RENDERED: LazyLock<Result<String, String>> =
     LazyLock::new(|| render().map_err(|e| e.to_string()));
 static GATEWAY_SCHEMA: LazyLock<String> =
     LazyLock::new(|| lanekeeper_model::json_schema().to_string());
-static SWAGGER: LazyLock<Arc<Config<'static>>> =
-    LazyLock::new(|| Arc::new(Config::from("/openapi.json").try_it_out_enabled(true)));
+static SWAGGER: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
+    Arc::new(
+        Config::from("/openapi.json")
+            .try_it_out_enabled(true)
+            .use_base_layout(),
+    )
+});
 
 /// The OpenAPI 3.1 document as text, with a line end.
 ///

@@ -1,8 +1,8 @@
 //! The start page: sign in, then see the fleet live. Embedded, so that the binary is all it takes.
 
 use crate::error::Error;
+use crate::input::Path;
 use crate::input::precondition::held;
-use axum::extract::Path;
 use axum::response::{IntoResponse, Response};
 use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG};
 use http::{HeaderMap, StatusCode};

@@ -2,8 +2,8 @@
 //! this server out of service, since what is in memory can still be shown.
 
 use crate::app::App;
+use crate::error::Error;
 use axum::extract::State;
-use http::StatusCode;
 
 /// Alive as long as it answers.
 pub(crate) async fn live() -> &'static str {
@@ -11,13 +11,10 @@ pub(crate) async fn live() -> &'static str {
 }
 
 /// Ready once the fleet has been read whole.
-pub(crate) async fn ready(State(app): State<App>) -> (StatusCode, &'static str) {
+pub(crate) async fn ready(State(app): State<App>) -> Result<&'static str, Error> {
     if app.fleet.has_picture() {
-        (StatusCode::OK, "ok\n")
+        Ok("ok\n")
     } else {
-        (
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the fleet has not been read yet\n",
-        )
+        Err(Error::NotReady)
     }
 }

@@ -99,6 +99,8 @@ impl Error {
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
             Self::Store(error) => store_mapping(error),
+            Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+            Self::Refused(status) => (*status, "refused"),
             Self::Overdue => (StatusCode::GATEWAY_TIMEOUT, "overdue"),
         }
     }
@@ -108,6 +110,7 @@ impl Error {
         match status {
             StatusCode::NOT_FOUND => Self::UnknownRoute,
             StatusCode::METHOD_NOT_ALLOWED => Self::MethodNotAllowed(method.to_string()),
+            other if other.is_client_error() => Self::Refused(other),
             other => Self::Internal(format!("an inner layer answered {other}").into()),
         }
     }
@@ -125,7 +128,7 @@ impl Error {
                     headers.insert(ETAG, tag);
                 }
             }
-            Self::Store(StoreError::Unavailable { .. }) | Self::Overdue => {
+            Self::Store(StoreError::Unavailable { .. }) | Self::Overdue | Self::NotReady => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECS));
             }
             Self::TooManyStreams(_) => {

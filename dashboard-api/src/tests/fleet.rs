@@ -352,3 +352,26 @@ async fn a_stream_ends_with_the_server() {
         "an idle stream held up the end"
     );
 }
+
+#[tokio::test]
+async fn streams_are_bounded_and_a_closed_one_makes_room() {
+    let server = Server::start().await;
+    let path = format!("{STATE}/stream");
+    let mut open = Vec::new();
+    for _ in 0..crate::app::MAX_STREAMS {
+        let stream = server.get(&path).await;
+        assert_eq!(stream.status(), 200);
+        open.push(stream);
+    }
+    let refused = server.get(&path).await;
+    assert!(refused.headers().contains_key("retry-after"));
+    problem(refused, 503, "too_many_streams").await;
+    drop(open.pop());
+    let room = tokio::time::timeout(PATIENCE, async {
+        while server.get(&path).await.status() != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(room.await.is_ok());
+    server.stop().await;
+}

@@ -161,6 +161,20 @@ async fn odd_names_in_a_path_are_not_found_and_no_fault_of_ours() {
 }
 
 #[tokio::test]
+async fn paths_that_are_no_text_are_the_clients_fault_everywhere() {
+    let server = Server::start().await;
+    for path in [
+        "/assets/%ff",
+        "/docs/%ff",
+        "/api/v1/agents/%ff",
+        "/admin/v1/gateways/%ff",
+    ] {
+        problem(server.get(path).await, 400, "invalid_parameter").await;
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn every_answer_carries_the_security_headers() {
     let server = Server::start().await;
     for path in [
