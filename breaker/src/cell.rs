@@ -184,24 +184,22 @@ impl Cell {
         now: u64,
         jitter: f64,
     ) -> Option<Transition> {
-        if matches!(self.machine, Machine::Closed) {
-            self.reopens = 0;
-            self.trips = self.trips.saturating_add(1);
-        } else {
-            self.reopens = self.reopens.saturating_add(1);
-        }
+        self.count_opening();
         let cooldown = cooldown(&self.policy, self.reopens, retry_after, jitter);
         self.open_for(reason, nanos(cooldown), false, now)
     }
 
-    /// Opens the cell with the sticky cooldown of a hard-down.
-    fn open_hard(&mut self, now: u64) -> Option<Transition> {
+    fn count_opening(&mut self) {
         if matches!(self.machine, Machine::Closed) {
-            self.reopens = 0;
             self.trips = self.trips.saturating_add(1);
         } else {
             self.reopens = self.reopens.saturating_add(1);
         }
+    }
+
+    /// Opens the cell with the sticky cooldown of a hard-down.
+    fn open_hard(&mut self, now: u64) -> Option<Transition> {
+        self.count_opening();
         let cooldown = nanos(self.policy.hard_down_cooldown);
         self.open_for(Reason::HardDown, cooldown, true, now)
     }

@@ -160,6 +160,43 @@ fn view_tells_why_and_how_often() {
     );
 }
 
+#[test]
+fn state_age_starts_with_the_state_that_callers_meet() {
+    let mut lane = Lane::new(brittle());
+    let age = |lane: &Lane| lane.view().state_age.as_secs_f64();
+    lane.wait(7.0);
+    assert_eq!(age(&lane), 7.0);
+    lane.trip();
+    lane.wait(15.0);
+    assert_eq!(age(&lane), 15.0, "open");
+    let probe = lane.probe();
+    lane.wait(2.0);
+    assert_eq!(age(&lane), 2.0, "half-open");
+    lane.settle(probe, Outcome::Success);
+    lane.wait(3.0);
+    assert_eq!(age(&lane), 3.0, "closed");
+
+    let forced = order(&lane, OverrideAction::ForceOpen, 10);
+    lane.cell.apply_override(forced, lane.now);
+    lane.wait(4.0);
+    assert_eq!(age(&lane), 4.0, "forced open");
+    lane.wait(8.0);
+    assert_eq!(age(&lane), 2.0, "closed since the order ended");
+    let _ticket = lane.pass();
+    assert_eq!(age(&lane), 2.0, "whether anybody noticed or not");
+
+    lane.trip();
+    let observe = Policy {
+        mode: Mode::Observe,
+        ..brittle()
+    };
+    lane.cell.apply_policy(Arc::new(observe), lane.now);
+    lane.wait(20.0);
+    let probe = lane.probe();
+    lane.settle(probe, FAILED);
+    assert_eq!(age(&lane), 20.0, "nothing was refused since observing");
+}
+
 // Admission around the end of a cooldown.
 
 #[test]
@@ -805,6 +842,14 @@ fn weight_grows_back_after_closing() {
         );
         last = factor;
     }
+
+    lane.trip();
+    lane.wait(15.0);
+    let probe = lane.probe();
+    lane.settle(probe, Outcome::Success);
+    lane.attempt(FAILED);
+    lane.attempt(FAILED);
+    assert_eq!(lane.view().weight_factor, 1.0, "a trip ends the ramp");
 }
 
 // Overrides, advisories, modes.
