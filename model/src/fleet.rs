@@ -4,6 +4,7 @@
 
 mod agent_view;
 mod aggregate;
+mod mention;
 mod record;
 mod summary;
 mod view;

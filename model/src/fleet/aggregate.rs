@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::mention::{Mention, cause, override_in_force, scope};
 use super::record::{AgentRecord, AgentState, FreshWindows, agent_state, reports_freshly};
 use super::view::{
-    AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
-    FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,
+    AdvisoryView, AgentCell, AgentCellState, CellAgents, CellView, FleetAgents, FleetView,
+    GatewayCells, ViewQuery, ViewState,
 };
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
-use crate::report::{CellReport, CellState};
+use crate::report::CellState;
 
 /// Aggregates the latest reports of all agents.
 ///
@@ -29,6 +30,10 @@ pub fn fleet_view(
     for record in records {
         let reports = views.entry(&record.gateway).or_default();
         if reports_freshly(record, now_ms, windows) {
+            *reports
+                .fresh_by_revision
+                .entry(record.applied_revision)
+                .or_default() += 1;
             reports.fresh.push(record);
         } else if agent_state(record, now_ms, windows) != AgentState::Gone {
             reports.silent.push(record);
@@ -66,19 +71,14 @@ struct Key<'a> {
 /// The configured cells of a revision, by pool and lane.
 type Configured<'a> = BTreeSet<(&'a PoolName, &'a LaneName)>;
 
-/// What one agent says about one cell.
-#[derive(Clone, Copy)]
-struct Mention<'a> {
-    record: &'a AgentRecord,
-    cell: &'a CellReport,
-}
-
 /// All reports of one gateway.
 #[derive(Default)]
 struct GatewayReports<'a> {
     current: Option<&'a GatewayCells>,
     revisions: BTreeMap<u64, Configured<'a>>,
     fresh: Vec<&'a AgentRecord>,
+    /// How many of the fresh agents serve each revision.
+    fresh_by_revision: BTreeMap<u64, u64>,
     silent: Vec<&'a AgentRecord>,
 }
 
@@ -103,20 +103,21 @@ impl<'a> GatewayReports<'a> {
         self.silent.sort_by(by_name);
     }
 
-    /// True when the agent has the cell, as far as its revision is known.
-    fn has_cell(&self, record: &AgentRecord, key: Key<'_>) -> bool {
-        record.applied_revision != 0
+    /// True when agents on a revision have the cell, as far as the revision is known.
+    fn has_cell(&self, revision: u64, key: Key<'_>) -> bool {
+        revision != 0
             && self
                 .revisions
-                .get(&record.applied_revision)
+                .get(&revision)
                 .is_none_or(|configured| configured.contains(&(key.pool, key.lane)))
     }
 
     /// Mentions by cell, one for each agent at most: of doubled cells in a report the worst stays.
+    /// A plainly closed mention says no more than none, so dense and sparse reports count alike.
     fn mentions(&self) -> BTreeMap<Key<'a>, Vec<Mention<'a>>> {
         let mut mentions: BTreeMap<Key<'a>, Vec<Mention<'a>>> = BTreeMap::new();
         for record in &self.fresh {
-            for cell in &record.cells {
+            for cell in record.cells.iter().filter(|cell| cell.is_notable()) {
                 let key = Key {
                     pool: &cell.pool,
                     lane: &cell.lane,
@@ -125,7 +126,7 @@ impl<'a> GatewayReports<'a> {
                 let of_cell = mentions.entry(key).or_default();
                 match of_cell.last_mut() {
                     Some(last) if std::ptr::eq(last.record, *record) => {
-                        if severity(cell) > severity(last.cell) {
+                        if cell.state > last.cell.state {
                             last.cell = cell;
                         }
                     }
@@ -175,8 +176,7 @@ impl<'a> GatewayReports<'a> {
                 let wanted = query.pool.as_ref().is_none_or(|it| it == key.pool)
                     && query.lane.as_ref().is_none_or(|it| it == key.lane)
                     && query.provider.as_ref().is_none_or(|it| it == provider);
-                let notable = of_cell.iter().any(|mention| mention.cell.is_notable());
-                if !wanted || !(notable || closed_too) {
+                if !wanted {
                     return None;
                 }
                 let view = self.cell_view(gateway, key, provider, &of_cell, query, now_ms);
@@ -213,11 +213,11 @@ impl<'a> GatewayReports<'a> {
             0 => agents.parked,
             more => more,
         };
-        let longest_ms = affected.iter().map(|mention| age_ms(mention, now_ms)).max();
+        let longest_ms = affected.iter().map(|mention| mention.age_ms(now_ms)).max();
         let soonest_ms = affected
             .iter()
             .filter(|mention| mention.cell.state == CellState::Open)
-            .map(|mention| cooldown_ms(mention, now_ms))
+            .map(|mention| mention.cooldown_ms(now_ms))
             .min();
         CellView {
             gateway: gateway.clone(),
@@ -265,44 +265,41 @@ impl<'a> GatewayReports<'a> {
                 CellState::HalfOpen => agents.half_open += 1,
                 CellState::Open => agents.open += 1,
             }
-            agents.parked += u64::from(is_parked(mention, now_ms));
+            agents.parked += u64::from(mention.is_parked(now_ms));
             agents.overridden += u64::from(mention.cell.override_action.is_some());
         }
-        let mut mentioned = mentions.iter().map(|mention| mention.record).peekable();
-        for record in &self.fresh {
-            // Both lists are in the same order.
-            if mentioned
-                .next_if(|next| std::ptr::eq(*next, *record))
-                .is_none()
-                && self.has_cell(record, key)
-            {
-                agents.closed += 1;
-            }
-        }
+        let covered: u64 = self
+            .fresh_by_revision
+            .iter()
+            .filter(|(revision, _)| self.has_cell(**revision, key))
+            .map(|(_, agents)| *agents)
+            .sum();
+        let heard = mentions
+            .iter()
+            .filter(|mention| self.has_cell(mention.record.applied_revision, key))
+            .count() as u64;
+        agents.closed += covered.saturating_sub(heard);
         agents.reporting = agents.closed + agents.half_open + agents.open;
         agents.stale = self.silent.len() as u64;
         agents
     }
 
     fn by_agent(&self, key: Key<'_>, mentions: &[Mention<'_>], now_ms: u64) -> Vec<AgentCell> {
-        let reported = mentions
-            .iter()
-            .filter(|mention| mention.cell.is_notable())
-            .map(|mention| AgentCell {
-                agent: mention.record.name.clone(),
-                instance: mention.record.instance.clone(),
-                state: match mention.cell.state {
-                    CellState::Closed => AgentCellState::Closed,
-                    CellState::HalfOpen => AgentCellState::HalfOpen,
-                    CellState::Open => AgentCellState::Open,
-                },
-                age_secs: secs(age_ms(mention, now_ms)),
-                cooldown_remaining_secs: secs(cooldown_ms(mention, now_ms)),
-            });
+        let reported = mentions.iter().map(|mention| AgentCell {
+            agent: mention.record.name.clone(),
+            instance: mention.record.instance.clone(),
+            state: match mention.cell.state {
+                CellState::Closed => AgentCellState::Closed,
+                CellState::HalfOpen => AgentCellState::HalfOpen,
+                CellState::Open => AgentCellState::Open,
+            },
+            age_secs: secs(mention.age_ms(now_ms)),
+            cooldown_remaining_secs: secs(mention.cooldown_ms(now_ms)),
+        });
         let silent = self
             .silent
             .iter()
-            .filter(|record| self.has_cell(record, key))
+            .filter(|record| self.has_cell(record.applied_revision, key))
             .map(|record| AgentCell {
                 agent: record.name.clone(),
                 instance: record.instance.clone(),
@@ -314,84 +311,8 @@ impl<'a> GatewayReports<'a> {
     }
 }
 
-/// Orders what an agent may say of one cell from best to worst.
-fn severity(cell: &CellReport) -> (CellState, bool) {
-    (cell.state, cell.is_notable())
-}
-
-fn is_parked(mention: &Mention<'_>, now_ms: u64) -> bool {
-    mention.cell.state == CellState::Closed
-        && mention.cell.parked_remaining_ms > since_report_ms(mention, now_ms)
-}
-
-/// Milliseconds since the report: ages grow and remainders shrink by it.
-fn since_report_ms(mention: &Mention<'_>, now_ms: u64) -> u64 {
-    mention.record.report_age_ms(now_ms).unwrap_or(0)
-}
-
-fn age_ms(mention: &Mention<'_>, now_ms: u64) -> u64 {
-    mention
-        .cell
-        .state_age_ms
-        .saturating_add(since_report_ms(mention, now_ms))
-}
-
-fn cooldown_ms(mention: &Mention<'_>, now_ms: u64) -> u64 {
-    mention
-        .cell
-        .cooldown_remaining_ms
-        .saturating_sub(since_report_ms(mention, now_ms))
-}
-
 fn secs(ms: u64) -> f64 {
     ms as f64 / 1000.0
-}
-
-/// Tells "1 of 40" from "38 of 40". Half comes first: one agent of two is the fleet.
-fn scope(touched: u64, fresh: u64) -> Option<Scope> {
-    if touched == 0 {
-        None
-    } else if touched.saturating_mul(2) >= fresh {
-        Some(Scope::Fleet)
-    } else if touched == 1 || touched.saturating_mul(10) <= fresh {
-        Some(Scope::Local)
-    } else {
-        Some(Scope::Partial)
-    }
-}
-
-/// The cause with the largest count over all agents. Kind and status decide a tie, so that replicas
-/// agree.
-fn cause(mentions: &[Mention<'_>]) -> Option<CauseView> {
-    let mut counts: BTreeMap<(&str, Option<u16>), u64> = BTreeMap::new();
-    for cause in mentions.iter().filter_map(|it| it.cell.cause.as_ref()) {
-        let count = counts.entry((&cause.kind, cause.status)).or_default();
-        *count = count.saturating_add(cause.count);
-    }
-    counts
-        .into_iter()
-        .max_by_key(|(_, count)| *count)
-        .map(|((kind, status), count)| CauseView {
-            kind: kind.to_owned(),
-            status,
-            count,
-        })
-}
-
-fn override_in_force(mentions: &[Mention<'_>]) -> Option<OverrideView> {
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-    for mention in mentions {
-        if let Some(action) = &mention.cell.override_action {
-            *counts.entry(action).or_default() += 1;
-        }
-    }
-    counts
-        .into_iter()
-        .max_by_key(|(_, agents)| *agents)
-        .map(|(action, agents)| OverrideView {
-            action: action.to_owned(),
-            agents,
-        })
 }
 
 /// Unix milliseconds as RFC 3339 in UTC; a time past the calendar's end is the end of year 9999.

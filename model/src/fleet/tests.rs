@@ -365,6 +365,27 @@ fn the_most_frequent_cause_is_shown_with_its_sum() {
 }
 
 #[test]
+fn dense_and_sparse_reports_count_alike() {
+    let mut closed = cell("b", CellState::Closed);
+    closed.trips = 9;
+    let open = cell("a", CellState::Open);
+    let dense = [
+        agent("n1", 0, vec![open.clone(), closed.clone()]),
+        agent("n2", 0, vec![cell("a", CellState::Closed), closed]),
+    ];
+    let sparse = [agent("n1", 0, vec![open]), agent("n2", 0, vec![])];
+    assert_eq!(view(&dense, &everything()), view(&sparse, &everything()));
+}
+
+#[test]
+fn of_a_cell_reported_twice_by_one_agent_the_worst_counts_once() {
+    let cells = vec![cell("a", CellState::HalfOpen), cell("a", CellState::Open)];
+    let view = view(&[agent("n1", 0, cells)], &ViewQuery::default());
+    let agents = view.cells[0].agents;
+    assert_eq!((agents.reporting, agents.open, agents.half_open), (1, 1, 0));
+}
+
+#[test]
 fn orders_of_operators_are_shown() {
     let mut forced = cell("a", CellState::Closed);
     forced.override_action = Some("force_close".to_owned());
