@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod config;
 pub(crate) mod gateways;
 mod merge_patch;
+pub(crate) mod resources;
 pub(crate) mod revisions;
 pub(crate) mod structural_diff;
 pub(crate) mod tokens;

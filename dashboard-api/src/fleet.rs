@@ -28,6 +28,9 @@ use tokio::time::timeout;
 const REFRESH_PERIOD: Duration = Duration::from_secs(1);
 /// Shortest pause between two pictures: hints come in swarms when a provider fails.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
+/// The pause is this many times as long as the picture took, so that a large fleet is not read
+/// without end.
+const REFRESH_EASE: u32 = 3;
 /// A picture younger than this serves a request at once.
 const FRESH_ENOUGH: Duration = Duration::from_millis(1500);
 /// How long the picture is kept fresh after the last look.
@@ -134,7 +137,14 @@ pub(crate) async fn keep_fresh(app: App) {
         }
         let before = app.fleet.latest.borrow().clone();
         let picture = picture::take(&app, &mut cells, before).await;
+        let cost = clock::instant().saturating_duration_since(picture.taken);
         app.fleet.latest.send_replace(Some(Arc::new(picture)));
-        tokio::time::sleep(REFRESH_PAUSE).await;
+        let pause = REFRESH_PAUSE
+            .max(cost.saturating_mul(REFRESH_EASE))
+            .min(REFRESH_PERIOD);
+        tokio::select! {
+            () = app.closing.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
     }
 }

@@ -57,6 +57,8 @@ pub(crate) fn table() -> Vec<Route> {
         read(VIEWER, routes!(admin::config::read)),
         write(ADMIN, "config.write", routes!(admin::config::replace)),
         write(ADMIN, "config.write", routes!(admin::config::patch)),
+        write(ADMIN, "config.write", routes!(admin::resources::put)),
+        write(ADMIN, "config.write", routes!(admin::resources::remove)),
         read(VIEWER, routes!(admin::config::validate)),
         read(VIEWER, routes!(admin::config::diff)),
         read(VIEWER, routes!(admin::revisions::list)),

@@ -67,6 +67,7 @@ pub(crate) struct AuditPage {
 #[utoipa::path(
     get,
     path = "/admin/v1/audit",
+    operation_id = "list_audit",
     tag = "audit",
     params(PageQuery),
     responses((status = 200, description = "A page of the audit trail", body = AuditPage))

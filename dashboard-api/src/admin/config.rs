@@ -31,6 +31,7 @@ pub(super) async fn current(app: &App, gateway: &str) -> Result<Revision, Error>
 #[utoipa::path(
     get,
     path = "/admin/v1/gateways/{gateway}/config",
+    operation_id = "read_config",
     tag = "config",
     params(("gateway" = String, Path, description = "The gateway's name")),
     responses(
@@ -58,6 +59,7 @@ pub(crate) async fn read(
 #[utoipa::path(
     put,
     path = "/admin/v1/gateways/{gateway}/config",
+    operation_id = "replace_config",
     tag = "config",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
@@ -101,6 +103,7 @@ pub(crate) async fn replace(
 #[utoipa::path(
     patch,
     path = "/admin/v1/gateways/{gateway}/config",
+    operation_id = "patch_config",
     tag = "config",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
@@ -142,7 +145,8 @@ pub(crate) async fn patch(
     write(&app, &caller, current, checked, query.message).await
 }
 
-async fn write(
+/// Makes a checked document the current one, unless it is that already.
+pub(super) async fn write(
     app: &App,
     caller: &Caller,
     current: Revision,
@@ -179,6 +183,7 @@ pub(crate) struct Verdict {
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/config/validate",
+    operation_id = "validate_config",
     tag = "config",
     params(("gateway" = String, Path, description = "The gateway's name")),
     request_body(
@@ -222,6 +227,7 @@ pub(crate) struct Diff {
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/config/diff",
+    operation_id = "diff_config",
     tag = "config",
     params(("gateway" = String, Path, description = "The gateway's name")),
     request_body(

@@ -58,6 +58,7 @@ pub(crate) struct GatewayPage {
 #[utoipa::path(
     get,
     path = "/admin/v1/gateways",
+    operation_id = "list_gateways",
     tag = "gateways",
     params(PageQuery),
     responses((status = 200, description = "A page of gateways, by name", body = GatewayPage))
@@ -80,6 +81,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways",
+    operation_id = "create_gateway",
     tag = "gateways",
     params(ChangeQuery),
     request_body(
@@ -125,6 +127,7 @@ pub(crate) async fn create(
 #[utoipa::path(
     get,
     path = "/admin/v1/gateways/{gateway}",
+    operation_id = "show_gateway",
     tag = "gateways",
     params(("gateway" = String, Path, description = "The gateway's name")),
     responses(
@@ -153,6 +156,7 @@ pub(crate) async fn show(
 #[utoipa::path(
     delete,
     path = "/admin/v1/gateways/{gateway}",
+    operation_id = "delete_gateway",
     tag = "gateways",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),

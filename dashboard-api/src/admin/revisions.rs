@@ -74,6 +74,7 @@ pub(crate) struct RevisionPage {
 #[utoipa::path(
     get,
     path = "/admin/v1/gateways/{gateway}/revisions",
+    operation_id = "list_revisions",
     tag = "revisions",
     params(("gateway" = String, Path, description = "The gateway's name"), PageQuery),
     responses(
@@ -107,6 +108,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/admin/v1/gateways/{gateway}/revisions/{revision}",
+    operation_id = "read_revision",
     tag = "revisions",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
@@ -134,6 +136,7 @@ pub(crate) async fn read(
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/revisions/{revision}/rollback",
+    operation_id = "roll_back",
     tag = "revisions",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),

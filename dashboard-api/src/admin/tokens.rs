@@ -99,6 +99,7 @@ pub(crate) struct TokenList {
 #[utoipa::path(
     get,
     path = "/admin/v1/tokens",
+    operation_id = "list_tokens",
     tag = "tokens",
     responses((status = 200, description = "The tokens that are not revoked", body = TokenList))
 )]
@@ -113,6 +114,7 @@ pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<TokenList>
 #[utoipa::path(
     post,
     path = "/admin/v1/tokens",
+    operation_id = "create_token",
     tag = "tokens",
     request_body = TokenForm,
     responses(
@@ -175,6 +177,7 @@ fn checked(form: TokenForm, now_ms: u64) -> Result<NewToken, Error> {
 #[utoipa::path(
     delete,
     path = "/admin/v1/tokens/{id}",
+    operation_id = "revoke_token",
     tag = "tokens",
     params(("id" = String, Path, description = "The token's id")),
     responses(

@@ -57,6 +57,7 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
 #[utoipa::path(
     post,
     path = "/session",
+    operation_id = "sign_in",
     tag = "session",
     security(()),
     request_body = SignIn,
@@ -87,6 +88,7 @@ pub(crate) async fn sign_in(
 #[utoipa::path(
     get,
     path = "/session",
+    operation_id = "show_session",
     tag = "session",
     responses((status = 200, description = "The token's name and role", body = Session))
 )]
@@ -101,6 +103,7 @@ pub(crate) async fn show(caller: super::Caller) -> axum::Json<Session> {
 #[utoipa::path(
     delete,
     path = "/session",
+    operation_id = "sign_out",
     tag = "session",
     security(()),
     responses((status = 204, description = "The cookie is gone"))

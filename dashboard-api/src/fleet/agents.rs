@@ -36,6 +36,7 @@ pub(crate) struct AgentPage {
 #[utoipa::path(
     get,
     path = "/api/v1/agents",
+    operation_id = "list_agents",
     tag = "fleet",
     params(AgentsQuery),
     responses((status = 200, description = "A page of agents, by gateway and instance",
@@ -77,6 +78,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/api/v1/agents/{id}",
+    operation_id = "show_agent",
     tag = "fleet",
     params(("id" = String, Path, description = "The agent's instance")),
     responses(

@@ -88,6 +88,7 @@ pub(super) async fn view(picture: Arc<Picture>, query: ViewQuery) -> Result<Flee
 #[utoipa::path(
     get,
     path = "/api/v1/breaker-state",
+    operation_id = "show_breaker_state",
     tag = "fleet",
     params(BreakerQuery),
     responses(
@@ -116,6 +117,7 @@ pub(crate) async fn show(
 #[utoipa::path(
     get,
     path = "/api/v1/summary",
+    operation_id = "show_summary",
     tag = "fleet",
     responses((status = 200, description = "Cells and agents by state, gateways, incidents now",
                body = ref("#/components/schemas/Summary")))

@@ -9,11 +9,14 @@ use lanekeeper_model::{AgentRecord, FreshWindows, GatewayName};
 use lanekeeper_store::AgentFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Agents that were last seen longer ago are left out of every list: one day. Each process is an
 /// agent of its own, so what restarts often would fill them.
 const REMEMBERED_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// Longest wait for one store: a picture that is partial in time beats a whole one too late.
+const READ_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The records of all agents and the cells they should have, read at one time.
 pub(crate) struct Picture {
@@ -72,9 +75,9 @@ pub(super) async fn take(
     let taken = clock::instant();
     let before = before.filter(|picture| picture.failure.is_none());
     let (records, facts, heads) = tokio::join!(
-        app.live.records(None),
-        app.store.agent_facts(None),
-        app.store.heads()
+        in_time("live view", app.live.records(None)),
+        in_time("configuration store", app.store.agent_facts(None)),
+        in_time("configuration store", app.store.heads())
     );
     let mut partial = false;
     let mut missing = |what: &'static str, error: lanekeeper_store::Error| {
@@ -131,6 +134,21 @@ pub(super) async fn take(
         partial,
         failure,
     }
+}
+
+/// What a store answers, or that it does not within [`READ_TIMEOUT`].
+async fn in_time<T>(
+    store: &'static str,
+    answer: impl Future<Output = Result<T, lanekeeper_store::Error>>,
+) -> Result<T, lanekeeper_store::Error> {
+    tokio::time::timeout(READ_TIMEOUT, answer)
+        .await
+        .unwrap_or_else(|elapsed| {
+            Err(lanekeeper_store::Error::Unavailable {
+                store,
+                source: elapsed.into(),
+            })
+        })
 }
 
 /// Adds the agents that only the store remembers. They report nothing: they are silent, not closed.

@@ -27,6 +27,7 @@ const RECHECK: Duration = Duration::from_secs(2);
 #[utoipa::path(
     get,
     path = "/api/v1/breaker-state/stream",
+    operation_id = "follow_breaker_state",
     tag = "fleet",
     params(BreakerQuery),
     responses(

@@ -78,17 +78,28 @@ impl<S: Send + Sync> FromRequest<S> for MergePatch {
     type Rejection = Error;
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
-        let (parts, whole) = request.into_parts();
-        match body::media_type(&parts.headers)?.as_deref() {
-            Some("application/merge-patch+json" | "application/json") => {}
-            _ => {
-                return Err(body::unsupported(
-                    &parts.headers,
-                    "application/merge-patch+json or application/json",
-                ));
-            }
-        }
-        let bytes = body::read(&parts.headers, whole, body::MAX_DOCUMENT_BYTES).await?;
-        json::parse(&bytes).map(Self)
+        let accepted = ["application/merge-patch+json", "application/json"];
+        value(request, &accepted).await.map(Self)
     }
+}
+
+/// One provider, lane or pool of a document in a body.
+pub(crate) struct Fragment(pub(crate) Value);
+
+impl<S: Send + Sync> FromRequest<S> for Fragment {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Error> {
+        value(request, &["application/json"]).await.map(Self)
+    }
+}
+
+async fn value(request: Request, accepted: &[&str]) -> Result<Value, Error> {
+    let (parts, whole) = request.into_parts();
+    let given = body::media_type(&parts.headers)?;
+    if !given.is_some_and(|given| accepted.contains(&given.as_str())) {
+        return Err(body::unsupported(&parts.headers, &accepted.join(" or ")));
+    }
+    let bytes = body::read(&parts.headers, whole, body::MAX_DOCUMENT_BYTES).await?;
+    json::parse(&bytes)
 }

@@ -387,3 +387,54 @@ async fn every_write_is_in_the_audit_trail() {
     );
     server.stop().await;
 }
+
+#[tokio::test]
+async fn one_resource_is_put_and_removed_as_a_revision_each() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let path = "/admin/v1/gateways/edge/models/spare";
+    let lane = json!({"provider": "west", "max_concurrent": 2});
+    let unbased = server.send_json(Method::PUT, path, &lane).await;
+    problem(unbased, 428, "if_match_required").await;
+
+    let put = server
+        .request(Method::PUT, path)
+        .header("if-match", "\"1\"")
+        .json(&lane);
+    let put = put.send().await.unwrap();
+    assert_eq!(put.status(), 200, "{}", put.text().await.unwrap());
+    assert_eq!(put.headers()["etag"], "\"2\"");
+    assert_eq!(server.get_json(CONFIG).await["models"]["spare"], lane);
+
+    let wrong = json!({"provider": "nowhere"});
+    let wrong = server
+        .request(Method::PUT, path)
+        .header("if-match", "\"2\"")
+        .json(&wrong);
+    let body = problem(wrong.send().await.unwrap(), 400, "invalid_document").await;
+    assert_eq!(pointers(&body), ["/models/spare/provider"]);
+
+    let remove = |path: &str, tag: &str| {
+        server
+            .request(Method::DELETE, path)
+            .header("if-match", tag.to_owned())
+            .send()
+    };
+    let used = remove("/admin/v1/gateways/edge/models/fast", "\"2\"")
+        .await
+        .unwrap();
+    let body = problem(used, 400, "invalid_document").await;
+    assert_eq!(pointers(&body), ["/pools/chat/members/0/target"]);
+    let removed = remove(path, "\"2\"").await.unwrap();
+    assert_eq!(
+        (removed.status().as_u16(), &removed.headers()["etag"]),
+        (200, &"\"3\"".parse().unwrap())
+    );
+    assert_eq!(server.get_json(CONFIG).await, edge());
+    problem(remove(path, "\"3\"").await.unwrap(), 404, "not_found").await;
+    let section = remove("/admin/v1/gateways/edge/clients/ann", "\"3\"")
+        .await
+        .unwrap();
+    problem(section, 404, "unknown_route").await;
+    server.stop().await;
+}

@@ -55,6 +55,7 @@ fn every_reference_of_the_description_leads_somewhere() {
 fn every_documented_route_is_described_with_its_role() {
     let document: Value = serde_json::from_str(&openapi::render().unwrap()).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
+    let mut names = std::collections::BTreeSet::new();
     for route in routes::table() {
         if route.documentation.is_none() {
             continue;
@@ -66,6 +67,8 @@ fn every_documented_route_is_described_with_its_role() {
             "{method} {} has no summary",
             route.path
         );
+        let name = operation["operationId"].as_str().unwrap();
+        assert!(names.insert(name), "two operations are called {name}");
         let public = route.access == crate::auth::Access::Public;
         assert_eq!(
             operation["x-required-role"].is_string(),

@@ -62,6 +62,7 @@ async fn every_route_lets_through_its_role_and_those_above_and_nobody_else() {
             .path
             .replace("{gateway}", "nowhere")
             .replace("{revision}", "1")
+            .replace("{section}", "pools")
             .replace("{id}", "nobody")
             .replace("{name}", "nothing")
             .replace("{*file}", "nothing");

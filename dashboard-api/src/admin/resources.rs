@@ -1,0 +1,134 @@
+//! One provider, lane or pool at a time. Each write is a whole new revision, checked as a whole.
+
+use super::ChangeQuery;
+use super::config::{current, write};
+use super::revisions::RevisionInfo;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::error::Error;
+use crate::input::document::{Document, Fragment};
+use crate::input::precondition::IfMatch;
+use crate::input::{Path, Query};
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+use serde_json::{Map, Value};
+
+/// The sections of a document that hold named resources, with the word for one of them.
+const SECTIONS: [(&str, &str); 3] = [
+    ("providers", "provider"),
+    ("models", "lane"),
+    ("pools", "pool"),
+];
+
+type ResourcePath = (String, String, String);
+
+/// Add or replace one provider, lane or pool.
+#[utoipa::path(
+    put,
+    path = "/admin/v1/gateways/{gateway}/{section}/{name}",
+    operation_id = "put_resource",
+    tag = "config",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("section" = String, Path, description = "`providers`, `models` or `pools`"),
+        ("name" = String, Path, description = "The resource's name"),
+        ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
+        ChangeQuery
+    ),
+    request_body(
+        description = "The provider, lane or pool as it stands in the document",
+        content = serde_json::Value
+    ),
+    responses(
+        (status = 200, description = "The revision that is current now; ETag names it",
+         body = RevisionInfo),
+        (status = 400, description = "The document would have errors; all are listed",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 428, description = "If-Match is missing",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn put(
+    State(app): State<App>,
+    caller: Caller,
+    Path((gateway, section, name)): Path<ResourcePath>,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+    Fragment(resource): Fragment,
+) -> Result<Response, Error> {
+    word_for(&section)?;
+    let based_on = IfMatch::required(&headers)?;
+    let current = current(&app, &gateway).await?;
+    based_on.check(current.number)?;
+    let mut document = current.document.clone();
+    if let Some(root) = document.as_object_mut() {
+        let resources = root
+            .entry(section)
+            .or_insert_with(|| Value::Object(Map::new()));
+        if let Some(resources) = resources.as_object_mut() {
+            resources.insert(name, resource);
+        }
+    }
+    let checked = Document::Json(document).check(Some(&gateway)).await?;
+    write(&app, &caller, current, checked, query.message).await
+}
+
+/// Remove one provider, lane or pool.
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/gateways/{gateway}/{section}/{name}",
+    operation_id = "remove_resource",
+    tag = "config",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("section" = String, Path, description = "`providers`, `models` or `pools`"),
+        ("name" = String, Path, description = "The resource's name"),
+        ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
+        ChangeQuery
+    ),
+    responses(
+        (status = 200, description = "The revision that is current now; ETag names it",
+         body = RevisionInfo),
+        (status = 400, description = "Something still refers to it",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such resource",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 428, description = "If-Match is missing",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn remove(
+    State(app): State<App>,
+    caller: Caller,
+    Path((gateway, section, name)): Path<ResourcePath>,
+    Query(query): Query<ChangeQuery>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
+    let kind = word_for(&section)?;
+    let based_on = IfMatch::required(&headers)?;
+    let current = current(&app, &gateway).await?;
+    based_on.check(current.number)?;
+    let mut document = current.document.clone();
+    let removed = document
+        .get_mut(&section)
+        .and_then(Value::as_object_mut)
+        .and_then(|resources| resources.remove(&name));
+    if removed.is_none() {
+        return Err(Error::NotFound { kind, name });
+    }
+    let checked = Document::Json(document).check(Some(&gateway)).await?;
+    write(&app, &caller, current, checked, query.message).await
+}
+
+fn word_for(section: &str) -> Result<&'static str, Error> {
+    SECTIONS
+        .iter()
+        .find(|(known, _)| *known == section)
+        .map(|(_, word)| *word)
+        .ok_or(Error::UnknownRoute)
+}
