@@ -1,6 +1,7 @@
 //! `lanekeeper demo`: a whole fleet in one process, for a first look without keys or servers.
 
 mod gateway;
+mod readiness;
 mod traffic;
 mod welcome;
 
@@ -133,6 +134,9 @@ async fn start(
     start_server(ports, &storage, parts, stop).await?;
     for agent in 0..AGENTS {
         start_agent(agent, ports, folder, parts, stop).await?;
+    }
+    for agent in 0..AGENTS {
+        readiness::wait(ports.agent_ops(agent)).await?;
     }
     Ok(token)
 }

@@ -204,7 +204,17 @@ async fn the_demonstrations_printed_lines_work_as_printed() {
         }
     })
     .await;
-    assert_eq!(view["cells"].as_array().unwrap().len(), 4, "{view}");
+    let pooled = |cell: &&Value| cell["pool"] != "";
+    assert_eq!(
+        view["cells"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(pooled)
+            .count(),
+        4,
+        "{view}"
+    );
 
     let fault: Value = serde_json::from_str(&shell(curls[3]).await).unwrap();
     assert_eq!(fault["status"], 503, "{fault}");
@@ -228,4 +238,54 @@ async fn the_demonstrations_printed_lines_work_as_printed() {
     );
     demo.signal("INT").await;
     assert_eq!(demo.exit_code(Duration::from_secs(10)).await, Some(0));
+}
+
+/// Blocks of a page that are marked to be run.
+fn runnable_blocks(page: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        if line.trim() == "```sh runnable" {
+            let block: Vec<&str> = lines
+                .by_ref()
+                .take_while(|line| line.trim() != "```")
+                .collect();
+            blocks.push(block.join("\n"));
+        }
+    }
+    blocks
+}
+
+#[tokio::test]
+async fn the_blocks_marked_runnable_in_the_pages_run() {
+    let root = lanekeeper_tests::repository();
+    let mut pages = vec![root.join("README.md")];
+    for entry in std::fs::read_dir(root.join("docs")).unwrap() {
+        pages.push(entry.unwrap().path());
+    }
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", target_folder().display());
+    let mut ran = 0;
+    for page in pages
+        .iter()
+        .filter(|page| page.extension().is_some_and(|end| end == "md"))
+    {
+        for block in runnable_blocks(&std::fs::read_to_string(page).unwrap()) {
+            let folder = tempfile::tempdir().unwrap();
+            let mut command = Command::new("bash");
+            command
+                .args(["-euc", &block])
+                .current_dir(folder.path())
+                .env("PATH", &path);
+            let output = command.output().await.unwrap();
+            let said = text(&output.stderr);
+            assert!(
+                output.status.success(),
+                "{}:\n{block}\n{said}",
+                page.display()
+            );
+            ran += 1;
+        }
+    }
+    assert!(ran > 0, "no page has a runnable block");
 }

@@ -179,7 +179,7 @@ async fn a_revision_forced_past_the_api_is_refused_by_the_agents_and_the_old_one
     let (agents, _) = eventually("3 agents refuse", Duration::from_secs(5), || async {
         let agents = fleet.get("/api/v1/agents").await.unwrap();
         let refused = |agent: &&Value| agent["last_error"].to_string().contains("gpt-nowhere");
-        let count = agents["items"]
+        let count = agents["agents"]
             .as_array()
             .unwrap()
             .iter()
@@ -192,7 +192,7 @@ async fn a_revision_forced_past_the_api_is_refused_by_the_agents_and_the_old_one
         }
     })
     .await;
-    for agent in agents["items"].as_array().unwrap() {
+    for agent in agents["agents"].as_array().unwrap() {
         assert_eq!(agent["applied_revision"], 1, "{agent}");
         assert_eq!(agent["target_revision"], 2, "{agent}");
         assert_eq!(agent["state"], "live", "{agent}");

@@ -8,7 +8,7 @@ const STALE_BOUND: Duration = Duration::from_secs(35);
 
 async fn agent_states(fleet: &Fleet) -> Vec<String> {
     let agents = fleet.get("/api/v1/agents").await.unwrap();
-    let items = agents["items"].as_array().unwrap().iter();
+    let items = agents["agents"].as_array().unwrap().iter();
     items
         .map(|agent| agent["state"].as_str().unwrap().to_owned())
         .collect()

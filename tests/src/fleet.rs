@@ -226,7 +226,7 @@ impl Fleet {
                 .get("/api/v1/agents")
                 .await
                 .map_err(|error| error.to_string())?;
-            let applied = agents["items"].as_array().map_or(0, |agents| {
+            let applied = agents["agents"].as_array().map_or(0, |agents| {
                 let on_it = |agent: &&Value| {
                     agent["applied_revision"] == revision && agent["state"] == "live"
                 };

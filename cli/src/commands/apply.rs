@@ -101,7 +101,7 @@ struct Progress {
 
 fn progress(agents: &Value, wanted: u64) -> Progress {
     let live: Vec<&Value> = agents
-        .get("items")
+        .get("agents")
         .and_then(Value::as_array)
         .into_iter()
         .flatten()
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn only_live_agents_are_waited_for() {
-        let agents = json!({"items": [agent("live", 3), agent("stale", 1), agent("live", 4)]});
+        let agents = json!({"agents": [agent("live", 3), agent("stale", 1), agent("live", 4)]});
         let expected = Progress {
             live: 2,
             applied: 2,
@@ -188,7 +188,7 @@ mod tests {
     fn a_refusal_of_an_older_revision_does_not_count() {
         let mut refusing = agent("live", 1);
         refusing["last_error"] = json!({"revision": 2, "errors": []});
-        let agents = json!({"items": [refusing]});
+        let agents = json!({"agents": [refusing]});
         assert_eq!(progress(&agents, 3).refused, None);
         assert!(progress(&agents, 2).refused.unwrap().contains("node"));
     }

@@ -1,10 +1,10 @@
 //! `lanekeeper control-plane`
 
-use crate::args::{ControlPlaneArguments, GrpcArguments};
-use crate::exit::Failure;
+use crate::args::{ControlPlaneArguments, GrpcArguments, TlsFiles};
+use crate::exit::{Failure, Kind};
 use crate::storage::Storage;
 use crate::{output, shutdown};
-use lanekeeper_control_plane::{Addresses, Config, Transport};
+use lanekeeper_control_plane::{Addresses, Config, Error, ServerTls, Transport};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(arguments: ControlPlaneArguments) -> Result<(), Failure> {
@@ -24,21 +24,37 @@ pub(crate) async fn serve(
         output::line(&format!("ops listening on {}", addresses.ops));
     };
     lanekeeper_control_plane::run(
-        config(arguments),
+        config(arguments)?,
         storage.config,
         storage.live,
         shutdown,
         ready,
     )
     .await
-    .map_err(Failure::other)
+    .map_err(|error| match error {
+        Error::Config { .. } => Failure::new(Kind::Usage, error.to_string()),
+        error => Failure::other(error),
+    })
 }
 
-fn config(arguments: &GrpcArguments) -> Config {
-    Config {
+fn config(arguments: &GrpcArguments) -> Result<Config, Failure> {
+    let transport = match (arguments.tls(), arguments.insecure) {
+        (Some(TlsFiles { ca, cert, key }), _) => Transport::MutualTls(ServerTls {
+            cert,
+            key,
+            client_ca: ca,
+        }),
+        (None, true) => Transport::Plaintext,
+        (None, false) => {
+            let text = "give --tls-cert, --tls-key and --tls-client-ca, \
+                        or --insecure for plaintext on a loopback address";
+            return Err(Failure::new(Kind::Usage, text));
+        }
+    };
+    Ok(Config {
         grpc_listen: arguments.grpc_listen,
         ops_listen: arguments.ops_listen,
-        transport: Transport::Plaintext,
+        transport,
         ..Config::default()
-    }
+    })
 }

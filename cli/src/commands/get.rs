@@ -32,15 +32,11 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
         .as_ref()
         .map(|name| format!("gateway={name}"));
     match arguments.resource {
-        Resource::Gateways => list(api, "/admin/v1/gateways", None).await,
-        Resource::Agents => list(api, "/api/v1/agents", filter).await,
+        Resource::Gateways => list(api, "/admin/v1/gateways", "gateways", None).await,
+        Resource::Agents => list(api, "/api/v1/agents", "agents", filter).await,
         Resource::Revisions => {
-            list(
-                api,
-                &format!("/admin/v1/gateways/{}/revisions", gateway()?),
-                None,
-            )
-            .await
+            let path = format!("/admin/v1/gateways/{}/revisions", gateway()?);
+            list(api, &path, "revisions", None).await
         }
         Resource::Config => Ok(api
             .get(&format!("/admin/v1/gateways/{}/config", gateway()?))
@@ -57,15 +53,15 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
     }
 }
 
-/// A whole list, page by page, as `{"items": […]}`.
-async fn list(api: &Api, path: &str, filter: Option<String>) -> Result<Value, Failure> {
+/// A whole list, page by page, under the name it has in each page.
+async fn list(api: &Api, path: &str, name: &str, filter: Option<String>) -> Result<Value, Failure> {
     let mut items = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
         let after = cursor.take().map(|cursor| format!("cursor={cursor}"));
         let query: Vec<String> = filter.clone().into_iter().chain(after).collect();
         let mut page = api.get(&format!("{path}?{}", query.join("&"))).await?.body;
-        if let Some(Value::Array(found)) = page.get_mut("items").map(Value::take) {
+        if let Some(Value::Array(found)) = page.get_mut(name).map(Value::take) {
             items.extend(found);
         }
         cursor = page
@@ -76,7 +72,7 @@ async fn list(api: &Api, path: &str, filter: Option<String>) -> Result<Value, Fa
             break;
         }
     }
-    Ok(serde_json::json!({ "items": items }))
+    Ok(serde_json::json!({ (name): items }))
 }
 
 /// The columns of each table: a heading and the place in an entry.
@@ -123,7 +119,7 @@ fn columns(resource: Resource) -> &'static [(&'static str, &'static str)] {
 }
 
 fn table(resource: Resource, value: &Value) {
-    let entries = ["items", "cells"]
+    let entries = ["gateways", "agents", "revisions", "cells"]
         .iter()
         .find_map(|name| value.get(name)?.as_array());
     let columns = columns(resource);
