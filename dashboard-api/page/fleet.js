@@ -457,7 +457,7 @@ class CellRow {
     this.scope.hidden = !cell.scope;
     setText(this.scope, { fleet: "fleet-wide", partial: "partial", local: "local" }[cell.scope] ?? "");
     this.scope.classList.toggle("strong", cell.scope === "fleet" && cell.state === "open");
-    this.cause.replaceChildren(...causeNodes(cell));
+    this.cause.replaceChildren(element("div", {}, ...causeNodes(cell)));
     setText(this.trips, cell.trips.toLocaleString());
     this.trips.title = cell.flaps ? `${counted(cell.flaps, "flap", "flaps")} since it was last closed` : "";
     this.button.setAttribute("aria-label", `Agents of ${place} ${cell.lane}`);
