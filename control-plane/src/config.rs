@@ -1,6 +1,7 @@
 //! The settings of one control-plane process, and the refusal of those that would be unsafe.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use lanekeeper_proto::limits;
@@ -30,10 +31,23 @@ pub struct Config {
 }
 
 /// How the gRPC listener is protected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Transport {
     /// No encryption and no identity, so agents are believed: loopback addresses only.
     Plaintext,
+    /// TLS on both sides: agents are asked for a certificate.
+    MutualTls(ServerTls),
+}
+
+/// The files of a TLS server, all PEM, read once at the start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerTls {
+    /// The server's certificate, with the chain behind it.
+    pub cert: PathBuf,
+    /// The key of that certificate.
+    pub key: PathBuf,
+    /// The authority that agents' certificates must come from.
+    pub client_ca: PathBuf,
 }
 
 /// The times everything goes by.
@@ -91,17 +105,17 @@ impl Config {
     ///
     /// [`Error::Config`] naming the field.
     pub(crate) fn check(&self) -> Result<(), Error> {
-        match self.transport {
+        match &self.transport {
             Transport::Plaintext if !self.grpc_listen.ip().is_loopback() => {
                 return Err(Error::Config {
                     field: "grpc_listen",
                     reason: format!(
-                        "{} is reachable from other machines, and plaintext is for loopback only",
+                        "{} is not a loopback address, which needs TLS: give certificates",
                         self.grpc_listen
                     ),
                 });
             }
-            Transport::Plaintext => {}
+            Transport::Plaintext | Transport::MutualTls(_) => {}
         }
         for (field, value) in [
             ("sessions_max", self.sessions_max),

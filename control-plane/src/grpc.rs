@@ -11,9 +11,10 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::transport::Server;
+use tonic::transport::{Server, ServerTlsConfig};
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::config::Timing;
 use crate::core::Core;
 use crate::link::{self, Link};
 use crate::stream::{self, Item};
@@ -27,6 +28,28 @@ const OVERLOADED_WAIT: Duration = Duration::from_secs(10);
 /// How long connections may take to pass the last farewell on.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
 
+/// What every connection is held to.
+///
+/// # Errors
+///
+/// The certificates do not fit together.
+pub(crate) fn server(
+    timing: &Timing,
+    tls: Option<ServerTlsConfig>,
+) -> Result<Server, tonic::transport::Error> {
+    let server = Server::builder()
+        .max_concurrent_streams(limits::STREAMS_PER_CONNECTION_MAX)
+        .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
+        .http2_keepalive_interval(Some(limits::KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(limits::KEEPALIVE_TIMEOUT))
+        .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
+        .http2_max_local_error_reset_streams(Some(RESETS_MAX));
+    match tls {
+        Some(tls) => server.tls_config(tls.timeout(timing.hello_timeout)),
+        None => Ok(server),
+    }
+}
+
 /// Serves agents until `core.closing` is cancelled and they are gone, or until `grace` after that.
 ///
 /// # Errors
@@ -34,6 +57,7 @@ const FLUSH_TIME: Duration = Duration::from_millis(500);
 /// The transport's, when the listener cannot go on.
 pub(crate) async fn serve(
     core: Arc<Core>,
+    mut server: Server,
     listener: TcpListener,
     connections_max: usize,
     sessions_max: usize,
@@ -50,18 +74,10 @@ pub(crate) async fn serve(
     })
     .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
     .max_encoding_message_size(limits::MESSAGE_BYTES_MAX);
-    let serving = Server::builder()
-        .max_concurrent_streams(limits::STREAMS_PER_CONNECTION_MAX)
-        .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
-        .http2_keepalive_interval(Some(limits::KEEPALIVE_INTERVAL))
-        .http2_keepalive_timeout(Some(limits::KEEPALIVE_TIMEOUT))
-        .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .http2_max_local_error_reset_streams(Some(RESETS_MAX))
-        .add_service(service)
-        .serve_with_incoming_shutdown(
-            link::accept(listener, connections_max, preface_timeout, cut.clone()),
-            closing.clone().cancelled_owned(),
-        );
+    let serving = server.add_service(service).serve_with_incoming_shutdown(
+        link::accept(listener, connections_max, preface_timeout, cut.clone()),
+        closing.clone().cancelled_owned(),
+    );
     let mut serving = pin!(serving);
     let farewells = async {
         closing.cancelled().await;

@@ -23,7 +23,8 @@ mod session_epoch;
 mod sessions;
 mod stream;
 mod target;
+mod tls;
 
-pub use config::{Config, GRPC_PORT, OPS_PORT, Timing, Transport};
+pub use config::{Config, GRPC_PORT, OPS_PORT, ServerTls, Timing, Transport};
 pub use error::Error;
 pub use run::{Addresses, run};

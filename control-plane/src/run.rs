@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::core::Core;
 use crate::intake::{FACTS_WRITERS, LIVE_WRITERS};
-use crate::{Config, Error, grpc, housekeeping, ops};
+use crate::{Config, Error, grpc, housekeeping, ops, tls};
 
 /// The addresses that were bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +38,11 @@ pub async fn run(
     ready: impl FnOnce(Addresses),
 ) -> Result<(), Error> {
     config.check()?;
+    let certificates = tls::load(&config.transport).await?;
+    let server = grpc::server(&config.timing, certificates).map_err(|error| Error::Config {
+        field: "transport",
+        reason: format!("the certificates cannot be used: {error:?}"),
+    })?;
     let (grpc_listener, grpc) = bind("grpc", config.grpc_listen)?;
     let (ops_listener, ops) = bind("ops", config.ops_listen)?;
 
@@ -67,6 +72,7 @@ pub async fn run(
         tracing::info!(%grpc, %ops, "the control plane serves agents");
         grpc::serve(
             Arc::clone(&core),
+            server,
             grpc_listener,
             config.connections_max,
             config.sessions_max,

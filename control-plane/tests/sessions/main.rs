@@ -13,3 +13,4 @@ mod faults;
 mod outages;
 mod reports;
 mod scripted;
+mod tls;

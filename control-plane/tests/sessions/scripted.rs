@@ -285,15 +285,20 @@ impl Agent {
 
     /// Opens a stream, saying nothing.
     pub(crate) async fn dial_on(channel: Channel) -> Self {
+        Self::try_dial_on(channel).await.unwrap()
+    }
+
+    /// The same with a server that may refuse.
+    pub(crate) async fn try_dial_on(channel: Channel) -> Result<Self, Status> {
         let (outbound, messages) = mpsc::channel(16);
         // The scripted agent may send what the server refuses.
         let mut client =
             FleetClient::new(channel).max_decoding_message_size(limits::MESSAGE_BYTES_MAX);
-        let response = client.session(ReceiverStream::new(messages)).await.unwrap();
-        Self {
+        let response = client.session(ReceiverStream::new(messages)).await?;
+        Ok(Self {
             outbound,
             inbound: response.into_inner(),
-        }
+        })
     }
 
     /// Opens a session.
