@@ -69,7 +69,7 @@ enum Last {
     /// The gateway's credential was refused.
     Auth,
     /// The request is too long; the lane's own words.
-    TooLong(Option<Answer>),
+    TooLong(Option<Box<Answer>>),
 }
 
 /// What one attempt leads to.
@@ -262,10 +262,9 @@ impl Route<'_> {
                 let too_small = member.context_max.unwrap_or_default();
                 let known = self.course.larger_than.unwrap_or_default();
                 self.course.larger_than = Some(known.max(too_small));
-                Last::TooLong(answer.filter(|answer| {
-                    // Only an answer that is all here can wait for the end of the request.
-                    matches!(answer.body, AnswerBody::Whole(_))
-                }))
+                // Only an answer that is all here can wait for the end of the request.
+                let words = answer.filter(|answer| matches!(answer.body, AnswerBody::Whole(_)));
+                Last::TooLong(words.map(Box::new))
             }
             Disposition::HardDownAuth => Last::Auth,
             Disposition::Transient if verdict.status == Some(429) => {
@@ -330,17 +329,8 @@ impl Route<'_> {
     fn give_up(mut self, exhaustion: Exhaustion, visit: Visit) -> Response<Body> {
         let soonest = exhaustion.retry_in();
         let (kind, outcome) = match std::mem::take(&mut self.course.last) {
-            Last::TooLong(Some(Answer {
-                head,
-                body: AnswerBody::Whole(bytes),
-            })) => {
-                let body = Body::Whole(Some(bytes));
-                let mut response = reply::relay(head, body, &self.job.request_id);
-                reply::mark(&mut response, &self.provenance());
-                visit.end(RequestOutcome::ClientFault);
-                return response;
-            }
-            Last::TooLong(_) => (
+            Last::TooLong(Some(words)) => return self.relay_words(*words, visit),
+            Last::TooLong(None) => (
                 ErrorKind::BadRequest {
                     message: "The request is too long for every lane of this model.".to_owned(),
                     field: None,
@@ -363,6 +353,18 @@ impl Route<'_> {
         };
         let response = self.refuse(&kind);
         visit.end(outcome);
+        response
+    }
+
+    /// Relays what a lane said to a request that suits no lane.
+    fn relay_words(&self, words: Answer, visit: Visit) -> Response<Body> {
+        let body = match words.body {
+            AnswerBody::Whole(bytes) => Body::Whole(Some(bytes)),
+            AnswerBody::Running(_) => Body::Whole(None),
+        };
+        let mut response = reply::relay(words.head, body, &self.job.request_id);
+        reply::mark(&mut response, &self.provenance());
+        visit.end(RequestOutcome::ClientFault);
         response
     }
 

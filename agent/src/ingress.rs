@@ -84,6 +84,10 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
 }
 
 /// What a good request wants.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the large one is nearly every request, and boxing it would cost each of them"
+)]
 enum Served {
     Job {
         job: Job,

@@ -1,0 +1,113 @@
+//! Callers that leave at any moment leave nothing behind.
+
+use crate::caller::chat;
+use crate::gateway::{Agent, Document};
+use crate::upstream::{
+    DONE, ROLE, Script, Step, Upstream, chunk, completion, delta, json, stream_end, stream_head,
+};
+use proptest::prelude::*;
+use std::time::Duration;
+
+/// Every case starts a runtime and servers of its own.
+const CASES: u32 = 24;
+
+fn script(kind: u8) -> Script {
+    let pause = Step::Pause(Duration::from_millis(3));
+    match kind % 5 {
+        0 => completion("hello"),
+        1 => json(503, ""),
+        2 => vec![Step::Hang],
+        3 => vec![
+            stream_head(),
+            pause.clone(),
+            chunk(ROLE),
+            pause.clone(),
+            chunk(&delta("a")),
+            pause.clone(),
+            chunk(&delta("b")),
+            chunk(DONE),
+            stream_end(),
+        ],
+        _ => vec![
+            stream_head(),
+            chunk(ROLE),
+            chunk(&delta("a")),
+            pause,
+            Step::Close,
+        ],
+    }
+}
+
+async fn leave_at_random(requests: Vec<(u8, u8, u64)>) {
+    let (a, b) = (
+        Upstream::start(completion("a")).await,
+        Upstream::start(completion("b")).await,
+    );
+    let document = Document::new()
+        .lane_at(
+            "a",
+            a.address,
+            1,
+            "max_concurrent: 3, attempt_timeout_ms: 20",
+        )
+        .lane_at(
+            "b",
+            b.address,
+            1,
+            "max_concurrent: 2, max_requests: 1000000",
+        )
+        .breaker(
+            "{trip: {mode: consecutive, consecutive_n: 2}, base_cooldown_secs: 0.02, \
+             max_cooldown_secs: 0.05, jitter_floor_secs: 0}",
+        )
+        .pool("on_exhausted: {queue: {max_ms: 30}}");
+    let agent = Agent::start(&document.yaml()).await;
+    let address = agent.address;
+    let mut callers = Vec::new();
+    for (first, second, patience) in requests {
+        a.next(script(first));
+        b.next(script(second));
+        callers.push(tokio::spawn(async move {
+            let asked = chat("chat", first % 2 == 0).send(address);
+            let _ = tokio::time::timeout(Duration::from_millis(patience), asked).await;
+        }));
+    }
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    // No permit, place or queue entry is left.
+    agent.settles().await;
+    for lane in ["a", "b"] {
+        assert_eq!(agent.lane(lane)["inflight"], 0);
+    }
+    assert_eq!(agent.lane("b")["permits_available"], 2);
+    let stats = serde_json::to_value(agent.plane.stats()).unwrap();
+    assert_eq!(stats["pools"][0]["queued"], 0);
+    // No ticket is left: were a probe slot still held, the lanes would stay refused for 30 s.
+    for upstream in [&a, &b] {
+        upstream.clear();
+    }
+    let reached = tokio::time::timeout(Duration::from_secs(5), async {
+        while chat("chat", false).send(address).await.status != 200 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    assert!(reached.await.is_ok(), "a lane stayed refused: {stats:#}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: CASES, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn random_cancellations_leak_nothing(
+        requests in prop::collection::vec((any::<u8>(), any::<u8>(), 0u64..40), 1..25)
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(leave_at_random(requests));
+        runtime.shutdown_background();
+    }
+}

@@ -1,0 +1,236 @@
+//! What happens when no member can serve.
+
+use crate::caller::chat;
+use crate::gateway::{Agent, Document, eventually, timed};
+use crate::upstream::{Step, Upstream, answer, completion, json};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+fn retry_after(got: &crate::caller::Got) -> u64 {
+    got.header("retry-after").unwrap().parse().unwrap()
+}
+
+/// Trips with the first failure, and for a time tests can rely on.
+const TRIP_AT_ONCE: &str = "{trip: {mode: consecutive, consecutive_n: 1}, base_cooldown_secs: 40, max_cooldown_secs: 80, \
+     jitter_ratio: 0, jitter_floor_secs: 0, poison_guard: false}";
+
+#[tokio::test]
+async fn rejection_names_the_soonest_genuine_expiry() {
+    let (a, b) = (
+        Upstream::start(answer(503, &[("retry-after", "70")], "")).await,
+        Upstream::start(json(503, "")).await,
+    );
+    let document = Document::new()
+        .lane("a", &a)
+        .lane("b", &b)
+        .breaker(TRIP_AT_ONCE);
+    let agent = Agent::start(&document.yaml()).await;
+    chat("chat", false).send(agent.address).await;
+    let (hits_a, hits_b) = (a.hits(), b.hits());
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(got.status, 503);
+    assert!((39..=40).contains(&retry_after(&got)), "{got:?}");
+    assert_eq!(got.json()["error"]["code"], "no_lane_available");
+    assert_eq!(
+        (a.hits(), b.hits()),
+        (hits_a, hits_b),
+        "no lane was touched"
+    );
+    assert_eq!(got.header("x-lanekeeper-attempts"), Some("0"));
+}
+
+#[tokio::test]
+async fn members_this_request_may_not_use_do_not_shorten_the_wait() {
+    let (a, b) = (
+        Upstream::start(answer(503, &[("retry-after", "60")], "")).await,
+        Upstream::start(completion("b")).await,
+    );
+    let document = Document::new()
+        .lane("a", &a)
+        .lane_at("b", b.address, 1, "max_requests: 1")
+        .breaker(TRIP_AT_ONCE);
+    let agent = Agent::start(&document.yaml()).await;
+    // The first request fails on a and spends the budget of b.
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 200);
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(got.status, 503);
+    assert!((59..=60).contains(&retry_after(&got)), "{got:?}");
+    assert_eq!(
+        agent.lane("b")["dead_reason"],
+        "the lifetime budget is spent"
+    );
+}
+
+#[tokio::test]
+async fn last_answer_429_stays_a_429_with_the_later_wait() {
+    let a = Upstream::start(answer(429, &[("retry-after", "9")], "")).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(got.status, 429, "{got:?}");
+    assert_eq!(retry_after(&got), 9);
+    assert_eq!(got.json()["error"]["type"], "rate_limit_error");
+    // The lane asked to be left alone: it is, although its cell is closed.
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!((got.status.as_u16(), a.hits()), (503, 1));
+    assert!((8..=9).contains(&retry_after(&got)), "{got:?}");
+}
+
+#[tokio::test]
+async fn pure_saturation_has_a_floor() {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut script = vec![Step::Gate(Arc::clone(&gate))];
+    script.extend(completion("hello"));
+    let a = Upstream::start(script).await;
+    let document = Document::new().lane_at("a", a.address, 1, "max_concurrent: 1");
+    let agent = Agent::start(&document.yaml()).await;
+    let address = agent.address;
+    let first = tokio::spawn(async move { chat("chat", false).send(address).await });
+    eventually("the permit is taken", || a.hits() == 1).await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!((got.status.as_u16(), retry_after(&got)), (503, 2));
+    gate.add_permits(1);
+    assert_eq!(first.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn softly_parked_member_serves_when_nothing_else_can() {
+    let a = Upstream::start(completion("hello")).await;
+    a.next(json(503, ""));
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
+    assert!(
+        agent.cell("chat", "a")["parked_remaining_s"]
+            .as_f64()
+            .unwrap()
+            > 0.0
+    );
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 200);
+    assert_eq!(agent.cell("chat", "a")["parked_remaining_s"], 0.0);
+}
+
+#[tokio::test]
+async fn least_bad_sends_to_the_member_that_is_back_soonest() {
+    let (a, b) = (
+        Upstream::start(answer(503, &[("retry-after", "70")], "")).await,
+        Upstream::start(json(503, "")).await,
+    );
+    let document = Document::new()
+        .lane("a", &a)
+        .lane("b", &b)
+        .breaker(TRIP_AT_ONCE)
+        .pool("on_exhausted: least_bad");
+    let agent = Agent::start(&document.yaml()).await;
+    chat("chat", false).send(agent.address).await;
+    assert_eq!(agent.cell("chat", "a")["state"], "open");
+    assert_eq!(agent.cell("chat", "b")["state"], "open");
+    b.always(completion("hello"));
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(got.status, 200, "{got:?}");
+    assert_eq!(got.header("x-lanekeeper-degraded"), Some("least_bad"));
+    assert_eq!(got.header("x-lanekeeper-lane"), Some("b"));
+    assert_eq!(
+        agent.cell("chat", "b")["state"],
+        "open",
+        "a degraded answer decides nothing"
+    );
+}
+
+#[tokio::test]
+async fn fail_open_forwards_as_if_closed() {
+    let a = Upstream::start(json(503, "")).await;
+    let document = Document::new()
+        .lane("a", &a)
+        .breaker(TRIP_AT_ONCE)
+        .pool("on_exhausted: fail_open");
+    let agent = Agent::start(&document.yaml()).await;
+    chat("chat", false).send(agent.address).await;
+    a.always(completion("hello"));
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(got.status, 200, "{got:?}");
+}
+
+#[tokio::test]
+async fn fallback_pool_goes_on_under_its_own_cells_and_never_asks_a_lane_twice() {
+    let (a, b) = (
+        Upstream::start(json(503, "")).await,
+        Upstream::start(completion("rescued")).await,
+    );
+    let document = Document::new()
+        .lane("a", &a)
+        .lane("b", &b)
+        .yaml()
+        .replace("      - {target: b, weight: 1}\n", "")
+        .replace(
+            "    breaker: {}\n",
+            "    on_exhausted: {fallback_pool: spare}\n",
+        )
+        + "  spare:\n    members: [{target: a}, {target: b}]\n";
+    let agent = Agent::start(&document).await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(
+        (got.status.as_u16(), a.hits(), b.hits()),
+        (200, 1, 1),
+        "{got:?}"
+    );
+    assert_eq!(agent.cell("spare", "b")["window"]["ok"], 1);
+    assert_eq!(agent.cell("spare", "a")["window"]["failed"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn queue_gives_each_freed_permit_to_one_waiter_and_forgets_those_who_left() {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut script = vec![Step::Gate(Arc::clone(&gate))];
+    script.extend(completion("hello"));
+    let a = Upstream::start(script).await;
+    let document = Document::new()
+        .lane_at("a", a.address, 1, "max_concurrent: 1")
+        .pool("on_exhausted: {queue: {max_ms: 1500}}");
+    let agent = Agent::start(&document.yaml()).await;
+    let address = agent.address;
+    let queued = || {
+        serde_json::to_value(agent.plane.stats()).unwrap()["pools"][0]["queued"]
+            .as_u64()
+            .unwrap()
+    };
+    let send = || tokio::spawn(async move { chat("chat", false).send(address).await });
+    let first = send();
+    eventually("the permit is taken", || a.hits() == 1).await;
+    let mut waiters: Vec<_> = (0..6).map(|_| send()).collect();
+    eventually("six wait", || queued() == 6).await;
+    for waiter in waiters.drain(..3) {
+        waiter.abort();
+    }
+    eventually("three wait", || queued() == 3).await;
+    gate.add_permits(1);
+    assert_eq!(first.await.unwrap().status, 200);
+    eventually("one more was sent", || a.hits() == 2).await;
+    assert_eq!(queued(), 2);
+    gate.add_permits(1);
+    eventually("one more was sent", || a.hits() == 3).await;
+    assert_eq!(queued(), 1);
+    // No further permit comes back in time: the last one is sent away.
+    eventually("nobody waits", || queued() == 0).await;
+    gate.add_permits(1);
+    let mut statuses = Vec::new();
+    for waiter in waiters {
+        statuses.push(waiter.await.unwrap().status.as_u16());
+    }
+    statuses.sort_unstable();
+    assert_eq!((statuses, a.hits()), (vec![200, 200, 503], 3));
+    agent.settles().await;
+}
+
+#[tokio::test]
+async fn queue_is_skipped_when_nothing_is_merely_saturated() {
+    let a = Upstream::start(json(503, "")).await;
+    let document = Document::new()
+        .lane("a", &a)
+        .breaker(TRIP_AT_ONCE)
+        .pool("on_exhausted: {queue: {max_ms: 5000}}");
+    let agent = Agent::start(&document.yaml()).await;
+    chat("chat", false).send(agent.address).await;
+    let (got, took) = timed(chat("chat", false).send(agent.address)).await;
+    assert_eq!(got.status, 503);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}

@@ -1,0 +1,237 @@
+//! Requests that are wrong, told in the caller's dialect; and who may call what.
+
+use crate::caller::{Ask, chat};
+use crate::gateway::{Agent, Document, eventually};
+use crate::upstream::{Step, Upstream, completion, json};
+use http::Method;
+use sha2::{Digest as _, Sha256};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::Semaphore;
+
+async fn agent(a: &Upstream) -> Agent {
+    let rest = "limits: {body_max_bytes: 1048576, body_timeout_secs: 0.5}";
+    Agent::start(&Document::new().lane("a", a).rest(rest).yaml()).await
+}
+
+#[tokio::test]
+async fn wrong_requests_are_refused_in_the_callers_dialect_before_any_lane() {
+    let a = Upstream::start(completion("hello")).await;
+    let agent = agent(&a).await;
+    let good = || chat("chat", false);
+    let cases: Vec<(Ask, u16)> = vec![
+        (good().body("{"), 400),
+        (good().body(""), 400),
+        (good().body("[]"), 400),
+        (good().body(r#"{"messages":[]}"#), 400),
+        (good().body(r#"{"model":"chat","model":"b"}"#), 400),
+        (chat("unknown", false), 404),
+        (good().at("/v1/nothing"), 404),
+        (
+            Ask {
+                method: Method::GET,
+                ..good()
+            },
+            405,
+        ),
+        (
+            Ask {
+                method: Method::DELETE,
+                ..good()
+            },
+            405,
+        ),
+        (good().body(vec![b' '; 3 * 1024 * 1024]), 413),
+    ];
+    for (ask, status) in cases {
+        let shown = format!("{} {}", ask.method, ask.path);
+        let openai = ask.send(agent.address).await;
+        assert_eq!(openai.status.as_u16(), status, "{shown}: {openai:?}");
+        assert!(openai.json()["error"]["message"].is_string(), "{shown}");
+        assert!(openai.header("x-request-id").is_some());
+    }
+    let got = chat("unknown", false)
+        .at("/v1/messages")
+        .send(agent.address)
+        .await;
+    assert_eq!(got.status, 404);
+    assert_eq!(
+        (&got.json()["type"], &got.json()["error"]["type"]),
+        (&"error".into(), &"not_found_error".into())
+    );
+    let got = chat("chat", false)
+        .at("/v1/messages")
+        .send(agent.address)
+        .await;
+    assert_eq!(got.status, 400, "{got:?}");
+    assert!(
+        got.json()["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("openai")
+    );
+    assert_eq!(a.hits(), 0);
+    assert_eq!(agent.plane.totals().failed, 0);
+    agent.settles().await;
+}
+
+#[tokio::test]
+async fn body_that_does_not_come_is_timed_out() {
+    let a = Upstream::start(completion("hello")).await;
+    let agent = agent(&a).await;
+    let mut stream = tokio::net::TcpStream::connect(agent.address).await.unwrap();
+    stream
+        .write_all(b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: 50\r\n\r\n{")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert!(answer.contains(r#""code":"request_timeout""#), "{answer}");
+    agent.settles().await;
+}
+
+#[tokio::test]
+async fn direct_routes_reach_the_lane_under_a_cell_of_their_own() {
+    let a = Upstream::start(completion("hello")).await;
+    let agent = agent(&a).await;
+    for (path, model) in [
+        ("/v1/chat/completions", "a"),
+        ("/v1/chat/completions", "p-a/a"),
+        ("/a/v1/chat/completions", "whatever"),
+        ("/p-a/a/v1/chat/completions", "whatever"),
+        ("/chat/v1/chat/completions", "whatever"),
+    ] {
+        let got = chat(model, false).at(path).send(agent.address).await;
+        assert_eq!(got.status, 200, "{path} {model}: {got:?}");
+    }
+    assert!(
+        a.seen()
+            .iter()
+            .all(|seen| seen.body.contains(r#""model":"up-a""#))
+    );
+    assert_eq!(agent.cell("", "a")["window"]["ok"], 4);
+    assert_eq!(agent.cell("chat", "a")["window"]["ok"], 1);
+    let got = chat("x", false)
+        .at("/p-b/a/v1/chat/completions")
+        .send(agent.address)
+        .await;
+    assert_eq!(got.status, 404);
+}
+
+#[tokio::test]
+async fn models_are_listed_for_both_packages() {
+    let a = Upstream::start(completion("hello")).await;
+    let agent = agent(&a).await;
+    let ask = Ask {
+        method: Method::GET,
+        ..chat("", false).at("/v1/models").body("")
+    };
+    let got = ask.send(agent.address).await;
+    let names: Vec<_> = got.json()["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|entry| entry["id"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(names, ["chat", "a"]);
+    assert_eq!(got.json()["has_more"], false);
+}
+
+#[tokio::test]
+async fn only_known_clients_get_in_and_only_to_their_pools() {
+    let gate = Arc::new(Semaphore::new(0));
+    let a = Upstream::start(completion("hello")).await;
+    let digest: String = Sha256::digest(b"sesame")
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let rest = format!(
+        "clients: [{{name: team, key_sha256: \"{digest}\", pools: [chat], max_concurrent: 1}}]"
+    );
+    let agent = Agent::start(&Document::new().lane("a", &a).rest(&rest).yaml()).await;
+    let known = || chat("chat", false).with("authorization", "Bearer sesame");
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 401);
+    assert_eq!(known().send(agent.address).await.status, 200);
+    let body = chat("a", false).body;
+    assert_eq!(known().body(body).send(agent.address).await.status, 403);
+    assert!(
+        a.seen()
+            .iter()
+            .all(|seen| seen.header("authorization").is_none())
+    );
+
+    let mut script = vec![Step::Gate(Arc::clone(&gate))];
+    script.extend(completion("slow"));
+    a.next(script);
+    let address = agent.address;
+    let hits = a.hits();
+    let first = tokio::spawn(known().send(address));
+    eventually("the first runs", || a.hits() == hits + 1).await;
+    let second = known().send(agent.address).await;
+    assert_eq!(second.status, 429, "{second:?}");
+    gate.add_permits(1);
+    assert_eq!(first.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn full_agent_refuses_with_503() {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut script = vec![Step::Gate(Arc::clone(&gate))];
+    script.extend(completion("slow"));
+    let a = Upstream::start(script).await;
+    let rest = "limits: {inbound_max: 1}";
+    let agent = Agent::start(&Document::new().lane("a", &a).rest(rest).yaml()).await;
+    let address = agent.address;
+    let first = tokio::spawn(async move { chat("chat", false).send(address).await });
+    eventually("the first runs", || a.hits() == 1).await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(got.status, 503);
+    assert!(got.header("retry-after").is_some());
+    gate.add_permits(1);
+    assert_eq!(first.await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn answer_headers_are_clean_and_say_where_they_come_from() {
+    let a = Upstream::start(crate::upstream::answer(
+        200,
+        &[
+            ("content-type", "application/json"),
+            ("set-cookie", "a=b"),
+            ("connection", "x-hop"),
+            ("x-hop", "1"),
+            ("x-lanekeeper-lane", "forged"),
+            ("x-ratelimit-remaining", "7"),
+        ],
+        &crate::upstream::completion_body("hello"),
+    ))
+    .await;
+    let agent = agent(&a).await;
+    let got = chat("chat", false)
+        .with("x-request-id", "mine-1")
+        .send(agent.address)
+        .await;
+    assert_eq!(got.header("set-cookie"), None);
+    assert_eq!(got.header("x-hop"), None);
+    assert_eq!(got.header("x-ratelimit-remaining"), Some("7"));
+    assert_eq!(got.header("x-lanekeeper-lane"), Some("a"));
+    assert_eq!(got.header("x-lanekeeper-attempts"), Some("1"));
+    assert_eq!(got.header("x-request-id"), Some("mine-1"));
+}
+
+#[tokio::test]
+async fn other_openai_operations_pass_through() {
+    let a = Upstream::start(json(
+        200,
+        r#"{"object":"list","data":[{"embedding":[0.5]}]}"#,
+    ))
+    .await;
+    let agent = agent(&a).await;
+    let got = chat("chat", false)
+        .at("/v1/embeddings")
+        .send(agent.address)
+        .await;
+    assert_eq!(got.status, 200, "{got:?}");
+    assert_eq!(a.seen()[0].path, "/v1/embeddings");
+}

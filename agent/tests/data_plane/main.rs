@@ -1,0 +1,20 @@
+//! The data plane over real sockets: a plane, a scripted upstream, a caller.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a failed step of a test is a failed test"
+)]
+
+mod caller;
+mod gateway;
+mod upstream;
+
+mod cancellation;
+mod exhaustion;
+mod failover;
+mod ingress;
+mod probes;
+mod reload;
+mod streams;

@@ -1,0 +1,258 @@
+//! After the first content: how streams end, well and badly.
+
+use crate::caller::chat;
+use crate::gateway::{Agent, Document, eventually};
+use crate::upstream::{
+    DONE, ERROR_FRAME, FINISH, ROLE, Script, Step, Upstream, chunk, completion, delta, stream,
+    stream_end, stream_head,
+};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Semaphore;
+
+fn after_content(steps: Vec<Step>) -> Script {
+    let mut script = vec![
+        stream_head(),
+        chunk(ROLE),
+        chunk(&delta("hel")),
+        chunk(&delta("lo")),
+    ];
+    script.extend(steps);
+    script
+}
+
+#[tokio::test]
+async fn good_stream_passes_byte_for_byte_and_counts_once() {
+    let a = Upstream::start(stream(&["one", "two"])).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let got = chat("chat", true).send(agent.address).await;
+    assert!(got.whole);
+    let expected = [ROLE, &delta("one"), &delta("two"), FINISH, DONE].concat();
+    assert_eq!(got.body, expected);
+    assert_eq!(got.header("content-type"), Some("text/event-stream"));
+    agent.settles().await;
+    let cell = agent.cell("chat", "a");
+    assert_eq!(
+        (&cell["window"]["ok"], &cell["window"]["failed"]),
+        (&1.into(), &0.into())
+    );
+    assert_eq!(agent.lane("a")["ok"], 1);
+}
+
+#[tokio::test]
+async fn frames_cut_at_every_byte_pass_byte_for_byte() {
+    let whole = [
+        ROLE,
+        &delta("one"),
+        ": ping\r\n\r\n",
+        &delta("two"),
+        FINISH,
+        DONE,
+    ]
+    .concat();
+    for size in [1, 2, 3, 7, 50, 120] {
+        let mut script = vec![stream_head()];
+        let bytes: Vec<char> = whole.chars().collect();
+        script.extend(
+            bytes
+                .chunks(size)
+                .map(|piece| chunk(&piece.iter().collect::<String>())),
+        );
+        script.push(stream_end());
+        let a = Upstream::start(script).await;
+        let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+        let got = chat("chat", true).send(agent.address).await;
+        assert_eq!(
+            (got.body.as_str(), got.whole),
+            (whole.as_str(), true),
+            "pieces of {size}"
+        );
+        agent.settles().await;
+        assert_eq!(agent.lane("a")["ok"], 1);
+    }
+}
+
+#[tokio::test]
+async fn stream_that_dies_after_content_ends_in_an_error_event_and_a_broken_connection() {
+    for (death, steps, kind) in [
+        ("cut", vec![Step::Close], "truncated"),
+        (
+            "reset",
+            vec![Step::Pause(Duration::from_millis(50)), Step::Reset],
+            "reset",
+        ),
+        (
+            "clean end without a closing frame",
+            vec![stream_end()],
+            "truncated",
+        ),
+        ("silence", vec![Step::Hang], "stalled"),
+        (
+            "pings only",
+            (0..20)
+                .flat_map(|_| [chunk(": ping\n\n"), Step::Pause(Duration::from_millis(100))])
+                .collect(),
+            "stalled",
+        ),
+        (
+            "error frame",
+            vec![chunk(ERROR_FRAME), chunk(DONE), stream_end()],
+            "error_frame",
+        ),
+        (
+            "error frame in one chunk with the success terminator",
+            vec![
+                chunk(&[&delta("x"), ERROR_FRAME, DONE].concat()),
+                stream_end(),
+            ],
+            "error_frame",
+        ),
+    ] {
+        let a = Upstream::start(after_content(steps)).await;
+        let b = Upstream::start(stream(&["other"])).await;
+        let document = Document::new()
+            .lane_at("a", a.address, 1, "idle_timeout_secs: 0.5")
+            .lane("b", &b);
+        let agent = Agent::start(&document.yaml()).await;
+        let got = chat("chat", true).send(agent.address).await;
+        assert_eq!(got.status, 200, "{death}");
+        assert!(
+            got.body.contains("hel") && got.body.contains("lo"),
+            "{death}: {}",
+            got.body
+        );
+        assert!(!got.whole, "{death}: the end must not look regular");
+        assert!(!got.body.contains("[DONE]"), "{death}: {}", got.body);
+        let last = got.body.trim_end().rsplit("data: ").next().unwrap();
+        let event: serde_json::Value = serde_json::from_str(last).unwrap();
+        assert!(
+            event["error"]["message"].is_string(),
+            "{death}: {}",
+            got.body
+        );
+        assert_eq!(got.body.matches("\"error\"").count(), 1, "{death}");
+        assert_eq!(b.hits(), 0, "{death}: no hop after content");
+        agent.settles().await;
+        let cell = agent.cell("chat", "a");
+        assert_eq!(cell["window"]["failed"], 1, "{death}: {cell}");
+        assert_eq!(cell["window"]["ok"], 0, "{death}: {cell}");
+        assert_eq!(cell["cause"]["kind"], kind, "{death}");
+        assert_eq!(agent.plane.totals().failed, 1, "{death}");
+    }
+}
+
+#[tokio::test]
+async fn lane_that_always_dies_after_content_trips() {
+    let a = Upstream::start(after_content(vec![Step::Close])).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    for _ in 0..8 {
+        chat("chat", true).send(agent.address).await;
+        agent.settles().await;
+    }
+    assert_eq!(agent.cell("chat", "a")["state"], "open");
+    assert_eq!(a.hits(), 5);
+}
+
+#[tokio::test]
+async fn finish_without_the_closing_frame_is_accepted() {
+    let a = Upstream::start(after_content(vec![chunk(FINISH), stream_end()])).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let got = chat("chat", true).send(agent.address).await;
+    assert!(got.whole, "{got:?}");
+    agent.settles().await;
+    assert_eq!(agent.lane("a")["ok"], 1);
+}
+
+#[tokio::test]
+async fn empty_answer_is_relayed_and_proves_nothing() {
+    let mut script = vec![
+        stream_head(),
+        chunk(ROLE),
+        chunk(FINISH),
+        chunk(DONE),
+        stream_end(),
+    ];
+    let a = Upstream::start(script.clone()).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let got = chat("chat", true).send(agent.address).await;
+    assert_eq!((got.status.as_u16(), got.whole), (200, true));
+    assert_eq!(got.body, [ROLE, FINISH, DONE].concat());
+    agent.settles().await;
+    let cell = agent.cell("chat", "a");
+    assert_eq!(
+        (&cell["window"]["ok"], &cell["window"]["failed"]),
+        (&0.into(), &0.into())
+    );
+    // An upstream that keeps the connection after its closing frame holds nobody up.
+    script.pop();
+    script.push(Step::Hang);
+    a.always(script);
+    let got = chat("chat", true).send(agent.address).await;
+    assert!(got.whole, "{got:?}");
+}
+
+#[tokio::test]
+async fn first_frame_reaches_the_caller_while_the_rest_is_pending() {
+    let gate = Arc::new(Semaphore::new(0));
+    let a = Upstream::start(vec![
+        stream_head(),
+        chunk(&delta("early")),
+        Step::Gate(Arc::clone(&gate)),
+        chunk(&delta("late")),
+        chunk(DONE),
+        stream_end(),
+    ])
+    .await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let address = agent.address;
+    let caller = tokio::spawn(async move { chat("chat", true).send(address).await });
+    eventually("the first content is booked", || {
+        agent.cell("chat", "a")["window"]["ok"] == 1
+    })
+    .await;
+    assert_eq!(
+        agent.lane("a")["inflight"],
+        1,
+        "the permit is held to the end"
+    );
+    gate.add_permits(1);
+    let got = caller.await.unwrap();
+    assert!(got.whole && got.body.contains("late"));
+}
+
+#[tokio::test]
+async fn large_answer_is_relayed_whole() {
+    let text = "x".repeat(3 * 1024 * 1024);
+    let a = Upstream::start(completion(&text)).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert!(got.whole);
+    assert_eq!(
+        got.json()["choices"][0]["message"]["content"]
+            .as_str()
+            .unwrap()
+            .len(),
+        text.len()
+    );
+    agent.settles().await;
+    assert_eq!(agent.lane("a")["ok"], 1);
+}
+
+#[tokio::test]
+async fn end_of_the_grace_cuts_streams_with_an_error_event_and_blames_nobody() {
+    let a = Upstream::start(after_content(vec![Step::Hang])).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let address = agent.address;
+    let caller = tokio::spawn(async move { chat("chat", true).send(address).await });
+    eventually("the stream runs", || a.hits() == 1).await;
+    eventually("its content has begun", || {
+        agent.cell("chat", "a")["window"]["ok"] == 1
+    })
+    .await;
+    agent.drain.closing.cancel();
+    let got = caller.await.unwrap();
+    assert!(!got.whole);
+    assert!(got.body.contains("\"error\""), "{}", got.body);
+    agent.settles().await;
+    assert_eq!(agent.cell("chat", "a")["window"]["failed"], 0);
+}
