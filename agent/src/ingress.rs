@@ -193,3 +193,21 @@ fn resolve(
     }
     Ok(Arc::clone(pool))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server sets this much aside for every connection, also an idle one.
+    const FUTURE_MAX_BYTES: usize = 6 * 1024;
+
+    fn size_of_output<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn idle_connections_are_light() {
+        let bytes = size_of_output(|worker: &'static Worker, request| handle(worker, request));
+        assert!(bytes <= FUTURE_MAX_BYTES, "{bytes}");
+    }
+}

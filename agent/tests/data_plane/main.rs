@@ -16,5 +16,6 @@ mod exhaustion;
 mod failover;
 mod ingress;
 mod probes;
+mod providers;
 mod reload;
 mod streams;

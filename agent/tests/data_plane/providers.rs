@@ -1,0 +1,189 @@
+//! What hangs on the provider: its protocol, its own cell, its account.
+
+use crate::caller::{Ask, chat};
+use crate::gateway::{Agent, Document};
+use crate::upstream::{Script, Step, Upstream, chunk, completion, json, stream_end, stream_head};
+
+const START: &str = "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\",\"type\":\"message\",\"role\":\"assistant\",\"content\":[],\"model\":\"x\",\"usage\":{\"input_tokens\":1,\"output_tokens\":0}}}\n\n";
+const BLOCK: &str = "event: content_block_start\ndata: {\"type\":\"content_block_start\",\"index\":0,\"content_block\":{\"type\":\"text\",\"text\":\"\"}}\n\n";
+const PING: &str = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
+const TEXT: &str = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"hello\"}}\n\n";
+const STOP: &str = "event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"output_tokens\":1}}\n\nevent: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+const OVERLOADED: &str = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n";
+
+fn frames(frames: &[&str]) -> Script {
+    let mut script = vec![stream_head()];
+    script.extend(frames.iter().map(|frame| chunk(frame)));
+    script.push(stream_end());
+    script
+}
+
+async fn anthropic(a: &Upstream, b: &Upstream) -> Agent {
+    let document = Document::new().lane("a", a).lane("b", b).yaml();
+    Agent::start(&document.replace("protocol: openai", "protocol: anthropic")).await
+}
+
+fn messages() -> Ask {
+    chat("chat", true)
+        .at("/v1/messages?beta=true")
+        .with("anthropic-version", "2023-06-01")
+        .with("anthropic-beta", "tools-2024")
+        .with("x-api-key", "callers-key")
+}
+
+#[tokio::test]
+async fn anthropic_stream_fails_over_before_content_without_a_second_message_start() {
+    let a = Upstream::start(frames(&[START, PING, BLOCK, OVERLOADED])).await;
+    let b = Upstream::start(frames(&[START, BLOCK, PING, TEXT, STOP])).await;
+    let agent = anthropic(&a, &b).await;
+    let got = messages().send(agent.address).await;
+    assert_eq!((got.status.as_u16(), got.whole), (200, true), "{got:?}");
+    assert_eq!(got.body, [START, BLOCK, PING, TEXT, STOP].concat());
+    agent.settles().await;
+    assert_eq!(agent.cell("chat", "a")["cause"]["kind"], "overloaded");
+    assert_eq!(agent.lane("b")["ok"], 1);
+    let seen = &b.seen()[0];
+    assert_eq!(seen.path, "/v1/messages?beta=true");
+    assert_eq!(seen.header("anthropic-beta"), Some("tools-2024"));
+    assert_eq!(seen.header("x-api-key"), None);
+}
+
+#[tokio::test]
+async fn anthropic_stream_that_fails_everywhere_before_content_has_a_real_status() {
+    let a = Upstream::start(frames(&[START, OVERLOADED])).await;
+    let agent = anthropic(&a, &a).await;
+    let got = messages().send(agent.address).await;
+    assert_eq!(got.status, 503, "{got:?}");
+    assert_eq!(got.json()["error"]["type"], "overloaded_error");
+    assert!(got.header("retry-after").is_some());
+}
+
+#[tokio::test]
+async fn anthropic_stream_that_dies_after_content_ends_in_its_own_error_event() {
+    let mut script = frames(&[START, BLOCK, TEXT]);
+    script.pop();
+    script.push(Step::Close);
+    let a = Upstream::start(script).await;
+    let agent = anthropic(&a, &a).await;
+    let got = messages().send(agent.address).await;
+    assert!(
+        !got.whole && got.body.starts_with(&[START, BLOCK, TEXT].concat()),
+        "{got:?}"
+    );
+    let event = &got.body[START.len() + BLOCK.len() + TEXT.len()..];
+    assert!(event.starts_with("event: error\ndata: {"), "{event}");
+    assert!(!got.body.contains("message_stop"));
+}
+
+/// One provider with two lanes in two pools.
+fn shared_provider(address: std::net::SocketAddr, provider: &str, breaker: &str) -> String {
+    format!(
+        "gateway: edge\nproviders:\n  p: {{protocol: openai, base_url: \"http://{address}\", api_key: null, {provider}}}\n\
+         models:\n  a: {{provider: p}}\n  b: {{provider: p}}\n\
+         pools:\n  one: {{members: [{{target: a}}], breaker: {breaker}}}\n  two: {{members: [{{target: b}}, {{target: a}}], breaker: {breaker}}}\n"
+    )
+}
+
+#[tokio::test]
+async fn cell_of_the_provider_stops_all_its_lanes() {
+    let upstream = Upstream::start(json(500, "")).await;
+    let own =
+        "breaker: {trip: {mode: count, failure_count: 2, window_secs: 30}, base_cooldown_secs: 30}";
+    let agent = Agent::start(&shared_provider(
+        upstream.address,
+        own,
+        "{mode: observe, poison_guard: false}",
+    ))
+    .await;
+    for _ in 0..2 {
+        chat("one", false).send(agent.address).await;
+    }
+    assert_eq!(upstream.hits(), 2);
+    let got = chat("two", false).send(agent.address).await;
+    assert_eq!((got.status.as_u16(), upstream.hits()), (503, 2), "{got:?}");
+    let wait: u64 = got.header("retry-after").unwrap().parse().unwrap();
+    assert!((25..=34).contains(&wait), "{wait}");
+    assert!(!agent.plane.any_lane_usable());
+}
+
+#[tokio::test]
+async fn hard_down_of_a_lane_reaches_its_cells_in_every_pool_when_the_policy_says_so() {
+    for (scope, expected) in [("cell", "closed"), ("lane", "open")] {
+        let upstream = Upstream::start(json(401, "")).await;
+        let breaker = format!("{{hard_down_scope: {scope}}}");
+        let agent = Agent::start(&shared_provider(upstream.address, "", &breaker)).await;
+        chat("one", false).send(agent.address).await;
+        assert_eq!(agent.cell("one", "a")["state"], "open");
+        assert_eq!(agent.cell("two", "a")["state"], expected, "{scope}");
+        assert_eq!(agent.cell("two", "b")["state"], "closed", "{scope}");
+    }
+}
+
+#[tokio::test]
+async fn listed_statuses_are_the_only_failures() {
+    let upstream = Upstream::start(json(500, "")).await;
+    let breaker = "{failure_status_codes: [418]}";
+    let agent = Agent::start(&shared_provider(upstream.address, "", breaker)).await;
+    chat("one", false).send(agent.address).await;
+    assert_eq!(agent.cell("one", "a")["window"]["failed"], 0);
+    upstream.always(json(418, "{}"));
+    let got = chat("one", false).send(agent.address).await;
+    assert_eq!(got.status, 418);
+    assert_eq!(agent.cell("one", "a")["window"]["failed"], 1);
+}
+
+#[tokio::test]
+async fn sessions_stay_on_a_member_while_it_can_serve() {
+    let (a, b) = (
+        Upstream::start(completion("a")).await,
+        Upstream::start(completion("b")).await,
+    );
+    let document = Document::new()
+        .lane("a", &a)
+        .lane("b", &b)
+        .pool("affinity: {mode: session, header_name: x-session-id}");
+    let agent = Agent::start(&document.yaml()).await;
+    let ask = || {
+        chat("chat", false)
+            .with("x-session-id", "s-1")
+            .send(agent.address)
+    };
+    let home = ask().await.header("x-lanekeeper-lane").unwrap().to_owned();
+    for _ in 0..10 {
+        assert_eq!(ask().await.header("x-lanekeeper-lane"), Some(home.as_str()));
+    }
+    let (pinned, other) = if home == "a" { (&a, &b) } else { (&b, &a) };
+    pinned.always(json(503, ""));
+    for _ in 0..3 {
+        assert_eq!(ask().await.status, 200);
+    }
+    assert_eq!(
+        pinned.hits(),
+        12,
+        "asked once, then left alone while it is parked"
+    );
+    assert_eq!(other.hits(), 3);
+}
+
+#[tokio::test]
+async fn callers_own_key_goes_upstream_only_where_the_pool_says_so() {
+    let a = Upstream::start(json(401, r#"{"error":{"message":"your key"}}"#)).await;
+    let document = Document::new()
+        .lane("a", &a)
+        .pool("upstream_credentials: passthrough");
+    let agent = Agent::start(&document.yaml()).await;
+    let got = chat("chat", false)
+        .with("authorization", "Bearer callers-key")
+        .send(agent.address)
+        .await;
+    assert_eq!(
+        (got.status.as_u16(), got.body.as_str()),
+        (401, r#"{"error":{"message":"your key"}}"#)
+    );
+    assert_eq!(
+        a.seen()[0].header("authorization"),
+        Some("Bearer callers-key")
+    );
+    assert_eq!(agent.cell("chat", "a")["state"], "closed");
+    assert_eq!(agent.lane("a")["client_fault"], 1);
+}
