@@ -3,24 +3,25 @@
 //!
 //! Nothing here settles a ticket or decides about the next member; that is the failover loop's.
 
+mod opening;
+
 use crate::clock;
 use crate::protocol::Dialect;
 use crate::protocol::answer::{self, Answer as Inspected};
 use crate::protocol::classify::{self, Rules, Verdict};
-use crate::protocol::frames::{self, FrameKind};
 use crate::protocol::headers::{self, Credential};
 use crate::protocol::rewrite::BodyChain;
 use crate::protocol::sse::SseReader;
 use crate::snapshot::Lane;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Method, Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
 use std::collections::VecDeque;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Most bytes of an answer held back before the commit point; more than this is content.
 pub(crate) const HELD_MAX_BYTES: usize = 256 * 1024;
@@ -43,6 +44,9 @@ pub(crate) struct Bounds {
     pub(crate) head: Instant,
     /// For the first content.
     pub(crate) content: Instant,
+    /// How long the first content of a stream is held back, so that an error right behind it can
+    /// still go to another lane.
+    pub(crate) hold: Duration,
 }
 
 /// An answer that may go to the caller.
@@ -120,7 +124,7 @@ pub(crate) async fn attempt(
     }
     let encoded = is_encoded(&head.headers);
     if headers::is_event_stream(&head.headers) && !encoded {
-        streamed(rules, asked.dialect, head, body, bounds).await
+        opening::read(rules, asked.dialect, head, body, bounds).await
     } else {
         whole(rules, asked.dialect, head, body, bounds, encoded).await
     }
@@ -315,112 +319,4 @@ fn stands_for(verdict: &Verdict) -> StatusCode {
         .and_then(|status| StatusCode::from_u16(status).ok())
         .filter(|status| status.is_client_error() || status.is_server_error())
         .unwrap_or(StatusCode::BAD_GATEWAY)
-}
-
-/// A success whose body is a stream of frames: held back until content, an error or the end.
-async fn streamed(
-    rules: Rules<'_>,
-    dialect: Dialect,
-    head: response::Parts,
-    mut body: upstream::Body,
-    bounds: Bounds,
-) -> Attempted {
-    let mut reader = SseReader::new();
-    let mut held = VecDeque::new();
-    let mut held_bytes = 0usize;
-    let mut said_nothing = false;
-    loop {
-        loop {
-            let frame = match reader.next_frame() {
-                Ok(Some(frame)) => frame,
-                Ok(None) => break,
-                Err(_) => return Attempted::Failed(Verdict::transient(CauseKind::BadBody), None),
-            };
-            let kind = frames::classify(rules, dialect, &frame);
-            if let FrameKind::Error(verdict) = kind {
-                return embedded_error(head, *verdict, &frame);
-            }
-            held_bytes = held_bytes.saturating_add(frame.raw.len());
-            held.push_back(frame.raw);
-            let finished = match kind {
-                FrameKind::Finish {
-                    natural: true,
-                    content: false,
-                } => {
-                    said_nothing = true;
-                    continue;
-                }
-                FrameKind::Terminal => return Attempted::Empty(Answer::of_frames(head, held)),
-                FrameKind::Finish { .. } => true,
-                FrameKind::Content => false,
-                FrameKind::Ping | FrameKind::Lifecycle | FrameKind::Error(_) => {
-                    if held_bytes <= HELD_MAX_BYTES {
-                        continue;
-                    }
-                    false
-                }
-            };
-            return Attempted::Content(Answer {
-                head,
-                body: AnswerBody::Running(Running {
-                    held,
-                    upstream: body,
-                    reader: Some(reader),
-                    finished,
-                }),
-            });
-        }
-        match tokio::time::timeout_at(bounds.content.into(), body.frame()).await {
-            Err(_) => {
-                return Attempted::Failed(Verdict::transient(CauseKind::Timeout), None);
-            }
-            Ok(Some(Err(error))) => {
-                return Attempted::Failed(classify::transport(&error), None);
-            }
-            Ok(Some(Ok(frame))) => {
-                if let Ok(chunk) = frame.into_data() {
-                    reader.push(chunk);
-                }
-            }
-            Ok(None) => break,
-        }
-    }
-    // A last frame without its blank line still counts.
-    if let Some(frame) = reader.finish() {
-        match frames::classify(rules, dialect, &frame) {
-            FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
-            FrameKind::Finish {
-                natural: true,
-                content: false,
-            }
-            | FrameKind::Terminal => {
-                said_nothing = true;
-            }
-            FrameKind::Finish { .. } => {
-                held.push_back(frame.raw);
-                return Attempted::Content(Answer::of_frames(head, held));
-            }
-            FrameKind::Content | FrameKind::Ping | FrameKind::Lifecycle => {}
-        }
-        held.push_back(frame.raw);
-    }
-    if said_nothing {
-        return Attempted::Empty(Answer::of_frames(head, held));
-    }
-    Attempted::Failed(Verdict::transient(CauseKind::Truncated), None)
-}
-
-/// An error that opened a stream, as an answer with a status that says so.
-fn embedded_error(
-    mut head: response::Parts,
-    verdict: Verdict,
-    frame: &crate::protocol::sse::Frame,
-) -> Attempted {
-    head.status = stands_for(&verdict);
-    head.headers.remove(CONTENT_LENGTH);
-    head.headers
-        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let data = frame.data().unwrap_or_default();
-    let body = AnswerBody::Whole(Bytes::copy_from_slice(&data));
-    Attempted::Failed(verdict, Some(Answer { head, body }))
 }

@@ -18,7 +18,8 @@ use crate::snapshot::Snapshot;
 use crate::upstream::Client;
 use crate::visit::Visit;
 use http::{HeaderValue, Response};
-use lanekeeper_model::gateway::{OnAuthDown, UpstreamCredentials};
+use lanekeeper_breaker::CauseKind;
+use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, UpstreamCredentials};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -151,6 +152,8 @@ impl Route<'_> {
         self.course.lane = Some(member.lane.header.clone());
         let mut grant = chosen.grant;
         let mut retries = pool.failover.same_lane_retries;
+        // An empty answer is asked for once more where the provider says so.
+        let mut asked_again = false;
         loop {
             self.course.attempts += 1;
             let bounds = self.bounds(member);
@@ -167,8 +170,22 @@ impl Route<'_> {
                     return Step::Done(self.deliver(answer, grant, visit, passthrough));
                 }
                 Attempted::Empty(answer) => {
-                    let booking = (Proof::Neutral, RequestOutcome::Ok);
-                    return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
+                    if member.lane.provider.empty_answer == EmptyAnswer::Neutral {
+                        let booking = (Proof::Neutral, RequestOutcome::Ok);
+                        return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
+                    }
+                    if !asked_again {
+                        asked_again = true;
+                        grant.settle(Proof::Neutral, Circumstances::default(), clock::now());
+                        match member.claim_again(clock::now()) {
+                            Some(again) => {
+                                grant = again;
+                                continue;
+                            }
+                            None => return Step::Next(visit),
+                        }
+                    }
+                    (Verdict::transient(CauseKind::EmptyAnswer), None)
                 }
                 Attempted::Failed(verdict, answer) => (verdict, answer),
             };
@@ -229,6 +246,7 @@ impl Route<'_> {
             // Content cannot come before the headers.
             head: until(member.attempt_timeout).min(content),
             content,
+            hold: self.pool.failover.hold,
         }
     }
 

@@ -17,7 +17,7 @@ use crate::secrets::{self, Resolved};
 use crate::upstream::Target;
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Uri};
-use lanekeeper_model::gateway::{self, ErrorMeaning, Limits, Protocol};
+use lanekeeper_model::gateway::{self, EmptyAnswer, ErrorMeaning, Limits, Protocol};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -93,6 +93,7 @@ pub(crate) struct Provider {
     /// Where it is, or why that is no usable place.
     pub(crate) target: Result<Target, String>,
     pub(crate) error_map: BTreeMap<String, ErrorMeaning>,
+    pub(crate) empty_answer: EmptyAnswer,
     pub(crate) credential: Credential,
     /// The provider's own cell, where it has a policy of its own.
     pub(crate) cell: Option<Arc<CellSlot>>,

@@ -10,8 +10,8 @@ use crate::protocol::{Dialect, endpoint};
 use crate::upstream::Target;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{
-    self, EmptyAnswer, Failover, FleetMode, Gateway, HealthMode, OnAuthDown, OnExhausted, Protocol,
-    Strategy, UpstreamCredentials,
+    self, Failover, FleetMode, Gateway, HealthMode, OnAuthDown, OnExhausted, Protocol, Strategy,
+    UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use parking_lot::Mutex;
@@ -97,6 +97,7 @@ fn compile_provider(
         )
         .map_err(|error| error.to_string()),
         error_map: provider.error_map.clone(),
+        empty_answer: provider.empty_answer,
         credential: Credential::new(provider),
         cell: provider
             .breaker
@@ -273,12 +274,6 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
                 provider.name
             ));
         }
-        if provider.empty_answer == EmptyAnswer::RetryOnceThenFailure {
-            found.push(format!(
-                "providers.{}.empty_answer is not served by this version; behaves as neutral",
-                provider.name
-            ));
-        }
         if provider
             .breaker
             .as_ref()
@@ -291,11 +286,6 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
         let name = &pool.name;
         if pool.breaker.per_endpoint {
             found.push(per_endpoint(&format!("pools.{name}")));
-        }
-        if !pool.failover.hold.is_zero() {
-            found.push(format!(
-                "pools.{name}.failover.hold_ms is not served by this version; behaves as 0"
-            ));
         }
         if pool.fleet.mode == FleetMode::Act {
             found.push(format!(

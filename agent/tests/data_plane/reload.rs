@@ -165,7 +165,7 @@ async fn parts_of_the_document_that_are_not_served_are_reported() {
     let document = Document::new()
         .lane("a", &a)
         .breaker("{per_endpoint: true}")
-        .pool("failover: {hold_ms: 50}");
+        .pool("fleet: {mode: act}");
     let agent = Agent::start(&document.yaml()).await;
     let problems = agent.apply(&document.yaml());
     assert_eq!(problems.len(), 2, "{problems:?}");

@@ -256,3 +256,65 @@ async fn end_of_the_grace_cuts_streams_with_an_error_event_and_blames_nobody() {
     agent.settles().await;
     assert_eq!(agent.cell("chat", "a")["window"]["failed"], 0);
 }
+
+#[tokio::test]
+async fn held_content_lets_an_early_death_fail_over() {
+    let a = Upstream::start(after_content(vec![
+        Step::Pause(Duration::from_millis(30)),
+        Step::Close,
+    ]))
+    .await;
+    let b = Upstream::start(stream(&["other"])).await;
+    let document = Document::new()
+        .lane("a", &a)
+        .lane("b", &b)
+        .pool("failover: {hold_ms: 400}");
+    let agent = Agent::start(&document.yaml()).await;
+    let got = chat("chat", true).send(agent.address).await;
+    assert!(got.whole && got.body.contains("other"), "{got:?}");
+    assert!(!got.body.contains("hel"), "{}", got.body);
+    agent.settles().await;
+    assert_eq!(agent.cell("chat", "a")["window"]["failed"], 1);
+
+    // A stream that outlives the hold is relayed from its beginning.
+    a.always(after_content(vec![
+        Step::Pause(Duration::from_millis(600)),
+        chunk(&delta("!")),
+        chunk(DONE),
+        stream_end(),
+    ]));
+    let got = chat("a", true).send(agent.address).await;
+    assert!(got.whole, "{got:?}");
+}
+
+#[tokio::test]
+async fn empty_answer_is_tried_once_more_where_the_provider_says_so() {
+    let empty = vec![
+        stream_head(),
+        chunk(ROLE),
+        chunk(FINISH),
+        chunk(DONE),
+        stream_end(),
+    ];
+    let a = Upstream::start(empty.clone()).await;
+    let b = Upstream::start(stream(&["other"])).await;
+    let document = Document::new().lane("a", &a).lane("b", &b).yaml().replace(
+        "api_key: null",
+        "api_key: null, empty_answer: retry_once_then_failure",
+    );
+    let agent = Agent::start(&document).await;
+    let got = chat("chat", true).send(agent.address).await;
+    assert!(got.body.contains("other"), "{got:?}");
+    assert_eq!((a.hits(), b.hits()), (2, 1));
+    let cell = agent.cell("chat", "a");
+    assert_eq!(
+        (&cell["window"]["failed"], &cell["cause"]["kind"]),
+        (&1.into(), &"empty_answer".into())
+    );
+
+    a.next(empty);
+    a.always(stream(&["hello"]));
+    let got = chat("a", true).send(agent.address).await;
+    assert!(got.whole && got.body.contains("hello"), "{got:?}");
+    assert_eq!(agent.cell("", "a")["window"]["failed"], 0);
+}

@@ -1,0 +1,156 @@
+//! The beginning of a streamed answer, held back until content, an error or the end shows what it
+//! is.
+//!
+//! Comments, pings and lifecycle frames prove nothing: a caller that had seen them could not be
+//! moved to another lane any more.
+
+use super::{Answer, AnswerBody, Attempted, Bounds, HELD_MAX_BYTES, Running, stands_for};
+use crate::clock;
+use crate::protocol::Dialect;
+use crate::protocol::classify::{self, Rules, Verdict};
+use crate::protocol::frames::{self, FrameKind};
+use crate::protocol::sse::{Frame, SseReader};
+use crate::upstream;
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
+use http::response;
+use http_body_util::BodyExt as _;
+use lanekeeper_breaker::CauseKind;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+/// Reads a stream up to the point where it may go to the caller.
+pub(super) async fn read(
+    rules: Rules<'_>,
+    dialect: Dialect,
+    head: response::Parts,
+    mut body: upstream::Body,
+    bounds: Bounds,
+) -> Attempted {
+    let mut reader = SseReader::new();
+    let mut opening = Opening::default();
+    let mut held_until: Option<Instant> = None;
+    loop {
+        loop {
+            let frame = match reader.next_frame() {
+                Ok(Some(frame)) => frame,
+                Ok(None) => break,
+                Err(_) => return failed(CauseKind::BadBody),
+            };
+            match frames::classify(rules, dialect, &frame) {
+                FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
+                kind => opening.take(&kind, frame.raw),
+            }
+            if opening.closed {
+                return opening.ended(head);
+            }
+            if opening.is_full() || (opening.content && bounds.hold.is_zero()) {
+                return opening.running(head, body, reader);
+            }
+        }
+        let deadline = if opening.content {
+            let now = clock::now();
+            *held_until.get_or_insert_with(|| now.checked_add(bounds.hold).unwrap_or(now))
+        } else {
+            bounds.content
+        };
+        match tokio::time::timeout_at(deadline.into(), body.frame()).await {
+            Err(_) if opening.content => return opening.running(head, body, reader),
+            Err(_) => return failed(CauseKind::Timeout),
+            Ok(Some(Err(error))) => {
+                return Attempted::Failed(classify::transport(&error), None);
+            }
+            Ok(Some(Ok(frame))) => {
+                if let Ok(chunk) = frame.into_data() {
+                    reader.push(chunk);
+                }
+            }
+            Ok(None) => break,
+        }
+    }
+    // A last frame without its blank line still counts.
+    if let Some(frame) = reader.finish() {
+        match frames::classify(rules, dialect, &frame) {
+            FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
+            kind => opening.take(&kind, frame.raw),
+        }
+    }
+    opening.ended(head)
+}
+
+/// What was held so far, and what it shows.
+#[derive(Default)]
+struct Opening {
+    held: VecDeque<Bytes>,
+    held_bytes: usize,
+    /// There is something the caller can use.
+    content: bool,
+    /// The model's turn has ended.
+    finished: bool,
+    /// The protocol's closing frame has come.
+    closed: bool,
+}
+
+impl Opening {
+    fn take(&mut self, kind: &FrameKind, raw: Bytes) {
+        self.held_bytes = self.held_bytes.saturating_add(raw.len());
+        self.held.push_back(raw);
+        match kind {
+            FrameKind::Content => self.content = true,
+            FrameKind::Finish { natural, content } => {
+                self.finished = true;
+                // Stopped by a limit, a filter or a tool call, the answer says something without
+                // any text.
+                self.content |= *content || !*natural;
+            }
+            FrameKind::Terminal => self.closed = true,
+            FrameKind::Ping | FrameKind::Lifecycle | FrameKind::Error(_) => {}
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.held_bytes > HELD_MAX_BYTES
+    }
+
+    fn running(
+        self,
+        head: response::Parts,
+        upstream: upstream::Body,
+        reader: SseReader,
+    ) -> Attempted {
+        Attempted::Content(Answer {
+            head,
+            body: AnswerBody::Running(Running {
+                held: self.held,
+                upstream,
+                reader: Some(reader),
+                finished: self.finished,
+            }),
+        })
+    }
+
+    /// The stream is over before anything of it went to the caller.
+    fn ended(self, head: response::Parts) -> Attempted {
+        let regular = self.finished || self.closed;
+        match (regular, self.content) {
+            (true, true) => Attempted::Content(Answer::of_frames(head, self.held)),
+            (true, false) => Attempted::Empty(Answer::of_frames(head, self.held)),
+            (false, _) => failed(CauseKind::Truncated),
+        }
+    }
+}
+
+fn failed(kind: CauseKind) -> Attempted {
+    Attempted::Failed(Verdict::transient(kind), None)
+}
+
+/// An error that opened a stream, as an answer with a status that says so.
+fn embedded_error(mut head: response::Parts, verdict: Verdict, frame: &Frame) -> Attempted {
+    head.status = stands_for(&verdict);
+    head.headers.remove(CONTENT_LENGTH);
+    head.headers
+        .insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    let data = frame.data().unwrap_or_default();
+    let body = AnswerBody::Whole(Bytes::copy_from_slice(&data));
+    Attempted::Failed(verdict, Some(Answer { head, body }))
+}
