@@ -31,6 +31,10 @@ pub(super) fn document(provider: SocketAddr) -> Value {
             "claude-north": lane("north"),
             "claude-south": lane("south"),
         },
+        // A lane trips on its third failure in a row, so that whoever breaks one need not wait long.
+        "defaults": {"breaker": {
+            "park_secs": 1, "trip": {"mode": "consecutive", "consecutive_n": 3},
+        }},
         "pools": {
             "chat": {"members": [
                 {"target": "gpt-east", "weight": 3},
