@@ -336,12 +336,18 @@ impl CellSlot {
         let (from, to) = (transition.from.as_str(), transition.to.as_str());
         let reason = transition.reason.as_str();
         let (failures, samples) = (transition.failures, transition.samples);
+        // In observe mode nothing is refused: the line says what would have been.
+        let mode = if transition.observed {
+            " mode=observe"
+        } else {
+            ""
+        };
         match &self.label {
             Label::Member { pool, lane } => tracing::info!(
-                "breaker pool={pool} lane={lane} {from}->{to} reason={reason} failures={failures}/{samples}"
+                "breaker pool={pool} lane={lane} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
             ),
             Label::Provider(provider) => tracing::info!(
-                "breaker provider={provider} {from}->{to} reason={reason} failures={failures}/{samples}"
+                "breaker provider={provider} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
             ),
         }
         if let Some(metrics) = &self.metrics {

@@ -4,16 +4,19 @@
 //! Label values are configured names and fixed words, never anything a caller sent. Series vanish
 //! with the names they belong to.
 
-use parking_lot::Mutex;
+mod handles;
+
+pub(crate) use handles::{CellMetrics, PoolMetrics};
+
+use handles::LazySeries;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use std::hash::Hash;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 /// Prefix of every series.
 const PREFIX: &str = "lanekeeper";
@@ -431,140 +434,5 @@ impl Metrics {
         if let Err(error) = text::encode(out, &self.registry) {
             tracing::error!(%error, "metrics cannot be written");
         }
-    }
-}
-
-/// Series of a family that are created on first use and remembered for removal.
-///
-/// Only paths that are slow anyway (a failure, a transition) use it.
-struct LazySeries<L> {
-    family: Family<L, Counter>,
-    created: Mutex<Vec<L>>,
-    retired: AtomicBool,
-}
-
-impl<L: Clone + Hash + Eq> LazySeries<L> {
-    fn new(family: Family<L, Counter>) -> Self {
-        Self {
-            family,
-            created: Mutex::new(Vec::new()),
-            retired: AtomicBool::new(false),
-        }
-    }
-
-    fn inc(&self, labels: L) {
-        let mut created = self.created.lock();
-        // A request that outlives its lane must not bring the series back.
-        if self.retired.load(Ordering::Acquire) {
-            return;
-        }
-        self.family.get_or_create(&labels).inc();
-        if !created.contains(&labels) {
-            created.push(labels);
-        }
-    }
-
-    fn retire(&self) {
-        let mut created = self.created.lock();
-        self.retired.store(true, Ordering::Release);
-        for labels in created.drain(..) {
-            self.family.remove(&labels);
-        }
-    }
-}
-
-/// Handles of one pool's series.
-#[derive(Clone)]
-pub(crate) struct PoolMetrics {
-    requests: [Counter; RequestOutcome::ALL.len()],
-    request_seconds: Histogram,
-    first_content_seconds: Histogram,
-    overhead_seconds: Histogram,
-    disconnects: Counter,
-    failovers: Arc<LazySeries<PoolReasonLabels>>,
-    pool: String,
-}
-
-impl PoolMetrics {
-    /// Counts a finished request and its whole time.
-    pub(crate) fn request(&self, outcome: RequestOutcome, seconds: f64) {
-        if let Some(counter) = self.requests.get(outcome as usize) {
-            counter.inc();
-        }
-        self.request_seconds.observe(seconds);
-        if outcome == RequestOutcome::Cancelled {
-            self.disconnects.inc();
-        }
-    }
-
-    /// Records the time from the request's head to its first content.
-    pub(crate) fn first_content(&self, seconds: f64) {
-        self.first_content_seconds.observe(seconds);
-    }
-
-    /// Records what the agent itself took before the first dispatch.
-    pub(crate) fn overhead(&self, seconds: f64) {
-        self.overhead_seconds.observe(seconds);
-    }
-
-    /// Counts a hop to another member and why.
-    pub(crate) fn failover(&self, reason: &'static str) {
-        self.failovers.inc(PoolReasonLabels {
-            pool: self.pool.clone(),
-            reason,
-        });
-    }
-}
-
-/// Handles of one cell's series.
-pub(crate) struct CellMetrics {
-    labels: CellLabels,
-    attempts: [Counter; AttemptOutcome::ALL.len()],
-    state: Gauge<f64, AtomicU64>,
-    trips: Counter,
-    rejects: Counter,
-    failures: LazySeries<CellDispositionLabels>,
-    transitions: LazySeries<TransitionLabels>,
-}
-
-impl CellMetrics {
-    /// Counts a finished attempt.
-    pub(crate) fn attempt(&self, outcome: AttemptOutcome) {
-        if let Some(counter) = self.attempts.get(outcome as usize) {
-            counter.inc();
-        }
-    }
-
-    /// Counts an attempt that did not succeed.
-    pub(crate) fn failure(&self, disposition: &'static str) {
-        self.failures.inc(CellDispositionLabels {
-            pool: self.labels.pool.clone(),
-            lane: self.labels.lane.clone(),
-            disposition,
-        });
-    }
-
-    /// Counts a request that found the cell refusing.
-    pub(crate) fn reject(&self) {
-        self.rejects.inc();
-    }
-
-    /// Counts a change of state.
-    pub(crate) fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
-        if from == "closed" && to == "open" {
-            self.trips.inc();
-        }
-        self.transitions.inc(TransitionLabels {
-            pool: self.labels.pool.clone(),
-            lane: self.labels.lane.clone(),
-            from,
-            to,
-            reason,
-        });
-    }
-
-    /// Sets the state gauge; called when the series are read.
-    pub(crate) fn set_state(&self, value: f64) {
-        self.state.set(value);
     }
 }

@@ -2,12 +2,12 @@
 
 use super::{Member, Pool, affinity};
 use crate::grant::Grant;
-use lanekeeper_breaker::{Admission, Refusal, Selectable};
+use lanekeeper_breaker::{Admission, Refusal, RefusalReason, Selectable};
 use lanekeeper_model::gateway::{Protocol, Strategy, UpstreamCredentials};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Retry-After floor when nothing but permits is missing.
+/// Retry-After floor when nothing but a permit or a probe's result is missing.
 pub(crate) const SATURATION_RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// What a request asks of a member.
@@ -49,6 +49,15 @@ impl Exhaustion {
             self.soonest
                 .map_or(retry_in, |soonest| soonest.min(retry_in)),
         );
+    }
+
+    fn refuse(&mut self, refusal: Refusal) {
+        match (refusal.retry_in, refusal.reason) {
+            (Some(retry_in), _) => self.wait(retry_in),
+            // Nobody knows how long a probe takes, but it is one request.
+            (None, RefusalReason::ProbeBusy) => self.wait(SATURATION_RETRY_AFTER),
+            (None, _) => {}
+        }
     }
 
     fn saturate(&mut self) {
@@ -102,7 +111,7 @@ impl Pool {
                     Err(Denied::Spent) => {}
                     Err(Denied::Refused(refusal)) => {
                         member.cell.count_reject();
-                        exhaustion.wait(refusal.retry_in.unwrap_or_default());
+                        exhaustion.refuse(refusal);
                     }
                 }
             }
@@ -138,10 +147,8 @@ impl Pool {
                     exhaustion.wait(member.cell.view(now).parked_remaining);
                     continue;
                 }
-                Selectable::No { retry_in, .. } => {
-                    if let Some(retry_in) = retry_in {
-                        exhaustion.wait(retry_in);
-                    }
+                Selectable::No { retry_in, reason } => {
+                    exhaustion.refuse(Refusal { retry_in, reason });
                     if !tried {
                         member.cell.count_reject();
                     }

@@ -1,0 +1,149 @@
+//! Handles to the series of one pool or one cell, resolved once.
+
+use super::{
+    AttemptOutcome, CellDispositionLabels, CellLabels, PoolReasonLabels, RequestOutcome,
+    TransitionLabels,
+};
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Series of a family that are created on first use and remembered for removal.
+///
+/// Only paths that are slow anyway (a failure, a transition) use it.
+pub(super) struct LazySeries<L> {
+    family: Family<L, Counter>,
+    created: Mutex<Vec<L>>,
+    retired: AtomicBool,
+}
+
+impl<L: Clone + Hash + Eq> LazySeries<L> {
+    pub(super) fn new(family: Family<L, Counter>) -> Self {
+        Self {
+            family,
+            created: Mutex::new(Vec::new()),
+            retired: AtomicBool::new(false),
+        }
+    }
+
+    fn inc(&self, labels: L) {
+        let mut created = self.created.lock();
+        // A request that outlives its lane must not bring the series back.
+        if self.retired.load(Ordering::Acquire) {
+            return;
+        }
+        self.family.get_or_create(&labels).inc();
+        if !created.contains(&labels) {
+            created.push(labels);
+        }
+    }
+
+    pub(super) fn retire(&self) {
+        let mut created = self.created.lock();
+        self.retired.store(true, Ordering::Release);
+        for labels in created.drain(..) {
+            self.family.remove(&labels);
+        }
+    }
+}
+
+/// Handles of one pool's series.
+#[derive(Clone)]
+pub(crate) struct PoolMetrics {
+    pub(super) requests: [Counter; RequestOutcome::ALL.len()],
+    pub(super) request_seconds: Histogram,
+    pub(super) first_content_seconds: Histogram,
+    pub(super) overhead_seconds: Histogram,
+    pub(super) disconnects: Counter,
+    pub(super) failovers: Arc<LazySeries<PoolReasonLabels>>,
+    pub(super) pool: String,
+}
+
+impl PoolMetrics {
+    /// Counts a finished request and its whole time.
+    pub(crate) fn request(&self, outcome: RequestOutcome, seconds: f64) {
+        if let Some(counter) = self.requests.get(outcome as usize) {
+            counter.inc();
+        }
+        self.request_seconds.observe(seconds);
+        if outcome == RequestOutcome::Cancelled {
+            self.disconnects.inc();
+        }
+    }
+
+    /// Records the time from the request's head to its first content.
+    pub(crate) fn first_content(&self, seconds: f64) {
+        self.first_content_seconds.observe(seconds);
+    }
+
+    /// Records what the agent itself took before the first dispatch.
+    pub(crate) fn overhead(&self, seconds: f64) {
+        self.overhead_seconds.observe(seconds);
+    }
+
+    /// Counts a hop to another member and why.
+    pub(crate) fn failover(&self, reason: &'static str) {
+        self.failovers.inc(PoolReasonLabels {
+            pool: self.pool.clone(),
+            reason,
+        });
+    }
+}
+
+/// Handles of one cell's series.
+pub(crate) struct CellMetrics {
+    pub(super) labels: CellLabels,
+    pub(super) attempts: [Counter; AttemptOutcome::ALL.len()],
+    pub(super) state: Gauge<f64, AtomicU64>,
+    pub(super) trips: Counter,
+    pub(super) rejects: Counter,
+    pub(super) failures: LazySeries<CellDispositionLabels>,
+    pub(super) transitions: LazySeries<TransitionLabels>,
+}
+
+impl CellMetrics {
+    /// Counts a finished attempt.
+    pub(crate) fn attempt(&self, outcome: AttemptOutcome) {
+        if let Some(counter) = self.attempts.get(outcome as usize) {
+            counter.inc();
+        }
+    }
+
+    /// Counts an attempt that did not succeed.
+    pub(crate) fn failure(&self, disposition: &'static str) {
+        self.failures.inc(CellDispositionLabels {
+            pool: self.labels.pool.clone(),
+            lane: self.labels.lane.clone(),
+            disposition,
+        });
+    }
+
+    /// Counts a request that found the cell refusing.
+    pub(crate) fn reject(&self) {
+        self.rejects.inc();
+    }
+
+    /// Counts a change of state.
+    pub(crate) fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
+        if from == "closed" && to == "open" {
+            self.trips.inc();
+        }
+        self.transitions.inc(TransitionLabels {
+            pool: self.labels.pool.clone(),
+            lane: self.labels.lane.clone(),
+            from,
+            to,
+            reason,
+        });
+    }
+
+    /// Sets the state gauge; called when the series are read.
+    pub(crate) fn set_state(&self, value: f64) {
+        self.state.set(value);
+    }
+}
