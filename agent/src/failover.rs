@@ -19,6 +19,7 @@ use crate::upstream::Client;
 use crate::visit::Visit;
 use http::{HeaderValue, Response};
 use lanekeeper_breaker::CauseKind;
+use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, UpstreamCredentials};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -83,8 +84,8 @@ enum Step {
 struct Route<'a> {
     job: &'a Job,
     pool: Arc<Pool>,
-    /// Pools visited, for the guard against loops.
-    visited: Vec<Arc<Pool>>,
+    /// Pools left behind, for the guard against loops.
+    visited: Vec<PoolName>,
     deadline: Instant,
     session: Option<Vec<u8>>,
     /// Members tried in the present pool.
@@ -105,7 +106,7 @@ pub(crate) async fn run(
     let now = clock::now();
     let mut route = Route {
         job: &job,
-        visited: vec![Arc::clone(&pool)],
+        visited: Vec::new(),
         deadline: later(now, pool.failover.timeout),
         session: session(&pool, &job.asked),
         members_tried: 0,

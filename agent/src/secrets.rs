@@ -20,7 +20,7 @@ type Stamp = (Option<SystemTime>, u64);
 pub(crate) struct Resolved {
     /// The secret, or why there is none.
     pub(crate) secret: Result<SecretString, String>,
-    /// Tells two contents apart without keeping either.
+    /// Tells two credentials apart, by reference and content, without keeping either.
     pub(crate) fingerprint: Option<[u8; 32]>,
     stamp: Option<Stamp>,
 }
@@ -32,14 +32,14 @@ pub(crate) fn resolve(reference: &SecretRef) -> Resolved {
             let value = std::env::var(name)
                 .map_err(|_| format!("environment variable {name} is not set"))
                 .and_then(|value| accept(&value, || format!("environment variable {name}")));
-            Resolved::new(value, None)
+            Resolved::new(reference, value, None)
         }
         SecretRef::File(path) => {
             let stamp = stamp(path);
             let value = read(path)
                 .map_err(|error| format!("secret file {path} cannot be read: {error}"))
                 .and_then(|value| accept(&value, || format!("secret file {path}")));
-            Resolved::new(value, stamp)
+            Resolved::new(reference, value, stamp)
         }
     }
 }
@@ -54,11 +54,13 @@ pub(crate) fn has_moved(reference: &SecretRef, resolved: &Resolved) -> bool {
 }
 
 impl Resolved {
-    fn new(value: Result<String, String>, stamp: Option<Stamp>) -> Self {
-        let fingerprint = value
-            .as_ref()
-            .ok()
-            .map(|value| Sha256::digest(value.as_bytes()).into());
+    fn new(reference: &SecretRef, value: Result<String, String>, stamp: Option<Stamp>) -> Self {
+        let fingerprint = value.as_ref().ok().map(|value| {
+            let mut hash = Sha256::new();
+            hash.update(format!("{reference:?}"));
+            hash.update(value.as_bytes());
+            hash.finalize().into()
+        });
         Self {
             secret: value.map(SecretString::from),
             fingerprint,

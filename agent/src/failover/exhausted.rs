@@ -5,6 +5,7 @@ use crate::clock;
 use crate::lane::QueuePlace;
 use crate::pool::{Chosen, Exhaustion, Pool};
 use futures_util::future::select_all;
+use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::OnExhausted;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,17 +78,17 @@ impl Route<'_> {
     }
 
     /// The pool to fall back to, unless this request has been there.
-    fn next_pool(&self, name: &lanekeeper_model::PoolName) -> Option<Arc<Pool>> {
+    fn next_pool(&self, name: &PoolName) -> Option<Arc<Pool>> {
+        let visited = self.pool.name == *name || self.visited.contains(name);
         let next = self.job.snapshot.pools.get(name)?;
-        let visited = self.visited.iter().any(|pool| pool.name == *name);
         (!visited).then(|| Arc::clone(next))
     }
 
     fn enter(&mut self, next: Arc<Pool>) {
-        self.visited.push(Arc::clone(&next));
         self.session = super::session(&next, &self.job.asked);
         self.members_tried = 0;
-        self.pool = next;
+        let left = std::mem::replace(&mut self.pool, next);
+        self.visited.push(left.name.clone());
     }
 
     /// Waits for a permit in the order of arrival, never longer than the budget.

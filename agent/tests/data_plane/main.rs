@@ -18,4 +18,5 @@ mod ingress;
 mod probes;
 mod providers;
 mod reload;
+mod strategies;
 mod streams;
