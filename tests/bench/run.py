@@ -26,7 +26,7 @@ SECONDS = int(os.environ.get("SECONDS_PER_RUN", "5"))
 CONNECTIONS = 64
 FRAMES = 64
 GATEWAY_CORE, LOAD_CORE = "0", "1"
-FOREIGN_CPU_LIMIT = 0.05
+FOREIGN_CPU_LIMIT = float(os.environ.get("FOREIGN_CPU_LIMIT", "0.05"))
 BINARY = Path(os.environ.get("LANEKEEPER", ROOT / "target/dist/lanekeeper"))
 TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -76,10 +76,13 @@ http {{
 class Service:
     """A process (with its children) on one core."""
 
+    running = []
+
     def __init__(self, core, command, port, environment=None):
         self.process = subprocess.Popen(
             ["taskset", "-c", core, *map(str, command)], stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL, env=environment)
+            env=environment)
+        Service.running.append(self)
         deadline = time.monotonic() + 15
         while True:
             try:
@@ -110,6 +113,7 @@ class Service:
         return total / 1024
 
     def stop(self):
+        Service.running.remove(self)
         self.process.terminate()
         self.process.wait()
 
@@ -160,6 +164,7 @@ def main():
     if not BINARY.exists():
         sys.exit(f"{BINARY} is missing")
     folder = Path(tempfile.mkdtemp(prefix="lanekeeper-bench-"))
+    folder.chmod(0o755)  # nginx's worker is another user
     upstream_port, nginx_port, agent_port, ops_port = (free_port() for _ in range(4))
 
     def nginx(name, core, port, http):
@@ -172,7 +177,8 @@ def main():
     answers = f"""
       server {{ listen 127.0.0.1:{upstream_port} backlog=1024;
         location /small {{ default_type application/json; return 200 {nginx_text(ANSWER)}; }}
-        location /stream {{ default_type text/event-stream; return 200 {nginx_text(STREAM)}; }}
+        location /stream {{ error_page 404 405 =200 /burst; }}
+        location = /burst {{ internal; root {folder}; default_type text/event-stream; }}
       }}"""
 
     def proxy(path):
@@ -193,9 +199,10 @@ def main():
             "pools": {"chat": {"members": [{"target": "a"}, {"target": "b"}]}},
         }
 
+    (folder / "burst").write_text(STREAM)
     results = {}
-    upstream = nginx("upstream", LOAD_CORE, upstream_port, answers)
     try:
+        upstream = nginx("upstream", LOAD_CORE, upstream_port, answers)
         for case, body in (("small", BODY), ("stream", STREAM_BODY)):
             file = folder / f"{case}.json"
             file.write_text(json.dumps(document(case)))
@@ -234,7 +241,8 @@ def main():
             for service, _ in gateways.values():
                 service.stop()
     finally:
-        upstream.stop()
+        for service in list(Service.running):
+            service.stop()
         shutil.rmtree(folder, ignore_errors=True)
     report(results)
 
