@@ -79,7 +79,7 @@ pub(crate) struct Running {
     /// Held bytes in order, to be sent first.
     pub(crate) held: VecDeque<Bytes>,
     pub(crate) upstream: upstream::Body,
-    /// Present when the body is a stream of frames that can be judged.
+    /// Present when the body is a stream of frames that can be judged; it keeps the held ones.
     pub(crate) reader: Option<SseReader>,
     /// The model's turn has ended within the held frames.
     pub(crate) finished: bool,

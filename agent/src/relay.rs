@@ -102,68 +102,40 @@ impl Relay {
             books: Some((grant, visit)),
             good_end,
         };
-        if let Some(mut reader) = running.reader {
-            relay.drain(&mut reader);
-            relay.reader = Some(reader);
+        if let Some(reader) = running.reader {
+            // Frames that came in one chunk with the first content.
+            relay.pass(reader);
         }
         relay
     }
 
-    /// Passes on the frames that came in one chunk with the first content.
-    fn drain(&mut self, reader: &mut SseReader) {
-        loop {
-            match self.next(reader) {
-                Next::Frame(frame) => self.ready.push_back(frame.raw),
-                Next::None => return,
-                Next::Death(death) => {
-                    self.ready.extend(death.frame.clone());
-                    return self.die(&death);
-                }
-            }
-        }
-    }
-
-    /// Takes the next bytes of the upstream. All whole frames of a chunk leave as one piece of it.
-    fn take(&mut self, chunk: &Bytes) {
+    /// Takes the next bytes of the upstream.
+    fn take(&mut self, chunk: Bytes) {
         let Some(mut reader) = self.reader.take() else {
             self.silence.end();
-            self.ready.push_back(chunk.clone());
+            self.ready.push_back(chunk);
             return;
         };
-        let carried = reader.held_bytes();
-        reader.push(chunk.clone());
-        // The frame that began in an earlier chunk, put together; the rest is a slice of this one.
-        let mut mended: Option<Bytes> = None;
-        let mut passed = 0usize;
+        reader.push(chunk);
+        self.pass(reader);
+    }
+
+    /// Passes on every whole frame the reader has.
+    fn pass(&mut self, mut reader: SseReader) {
         let mut death = None;
-        loop {
-            let raw = match self.next(&mut reader) {
-                Next::Frame(frame) => Some(frame.raw),
+        while death.is_none() {
+            match self.next(&mut reader) {
+                Next::Frame => reader.keep(),
                 Next::None => break,
                 Next::Death(found) => {
-                    let raw = found.frame.clone();
+                    if found.is_shown {
+                        reader.keep();
+                    }
                     death = Some(found);
-                    raw
-                }
-            };
-            if let Some(raw) = raw {
-                passed += raw.len();
-                if carried > 0 && mended.is_none() {
-                    mended = Some(raw);
                 }
             }
-            if death.is_some() {
-                break;
-            }
         }
-        let begins = mended
-            .as_ref()
-            .map_or(0, |mended| mended.len().saturating_sub(carried));
-        let ends = passed.saturating_sub(carried);
-        self.ready.extend(mended);
-        if begins < ends && ends <= chunk.len() {
-            self.ready.push_back(chunk.slice(begins..ends));
-        }
+        reader.hand_out(&mut self.ready);
         self.reader = Some(reader);
         if let Some(death) = &death {
             self.die(death);
@@ -173,13 +145,13 @@ impl Relay {
     /// The next frame, judged.
     fn next(&mut self, reader: &mut SseReader) -> Next {
         match reader.next_frame() {
-            Ok(Some(frame)) => self.judge(frame),
+            Ok(Some(frame)) => self.judge(&frame),
             Ok(None) => Next::None,
             Err(_) => Next::Death(Death::of(Verdict::transient(CauseKind::BadBody))),
         }
     }
 
-    fn judge(&mut self, frame: sse::Frame) -> Next {
+    fn judge(&mut self, frame: &sse::Frame) -> Next {
         let kind = match &self.books {
             Some((grant, _)) => {
                 let provider = &grant.lane().provider;
@@ -188,7 +160,7 @@ impl Relay {
                     error_map: &provider.error_map,
                     passthrough: self.origin.passthrough,
                 };
-                frames::watch(rules, self.origin.dialect, &frame)
+                frames::watch(rules, self.origin.dialect, frame)
             }
             None => FrameKind::Content,
         };
@@ -196,10 +168,9 @@ impl Relay {
             // What follows the closing frame changes nothing any more.
             FrameKind::Error(_) if self.closed => {}
             FrameKind::Error(verdict) => {
-                let frame = speaks_for_itself(&verdict).then_some(frame.raw);
                 return Next::Death(Death {
+                    is_shown: speaks_for_itself(&verdict),
                     verdict: *verdict,
-                    frame,
                 });
             }
             FrameKind::Ping => {}
@@ -213,7 +184,7 @@ impl Relay {
                 self.silence.restart();
             }
         }
-        Next::Frame(frame)
+        Next::Frame
     }
 
     /// The upstream has said all it has to say.
@@ -222,18 +193,18 @@ impl Relay {
             return;
         }
         if let Some(mut reader) = self.reader.take() {
-            if let Some(frame) = reader.finish() {
-                match self.judge(frame) {
-                    Next::Frame(frame) => self.ready.push_back(frame.raw),
-                    Next::None => {}
-                    Next::Death(death) => {
-                        self.reader = Some(reader);
-                        self.ready.extend(death.frame.clone());
-                        return self.die(&death);
-                    }
-                }
+            let death = match reader.finish().map(|frame| self.judge(&frame)) {
+                Some(Next::Death(death)) => Some(death),
+                Some(Next::Frame | Next::None) | None => None,
+            };
+            if death.as_ref().is_none_or(|death| death.is_shown) {
+                reader.keep();
             }
+            reader.hand_out(&mut self.ready);
             self.reader = Some(reader);
+            if let Some(death) = &death {
+                return self.die(death);
+            }
             if !self.finished && !self.closed {
                 return self.die(&Death::of(Verdict::transient(CauseKind::Truncated)));
             }
@@ -253,7 +224,7 @@ impl Relay {
             return self.end_well();
         }
         self.book(proof_of(&death.verdict), RequestOutcome::Failed);
-        self.break_off(death.frame.is_none().then_some(&ErrorKind::BadGateway));
+        self.break_off((!death.is_shown).then_some(&ErrorKind::BadGateway));
     }
 
     /// The agent is being shut down; that says nothing about the lane.
@@ -320,7 +291,7 @@ impl http_body::Body for Relay {
             }
             match Pin::new(&mut this.upstream).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
-                    if let Some(chunk) = frame.data_ref() {
+                    if let Ok(chunk) = frame.into_data() {
                         this.take(chunk);
                     }
                     // With a known length the server asks for no further frame after the last.
@@ -365,22 +336,24 @@ impl Drop for Relay {
 
 /// What became of a frame.
 enum Next {
-    Frame(sse::Frame),
+    /// It passes.
+    Frame,
     None,
     Death(Death),
 }
 
-/// Why an answer broke, and the lane's own error frame where the caller may see it.
+/// Why an answer broke.
 struct Death {
     verdict: Verdict,
-    frame: Option<Bytes>,
+    /// The newest frame is the lane's own error, and the caller may see it.
+    is_shown: bool,
 }
 
 impl Death {
     fn of(verdict: Verdict) -> Self {
         Self {
             verdict,
-            frame: None,
+            is_shown: false,
         }
     }
 }

@@ -39,10 +39,11 @@ pub(super) async fn read(
             };
             match frames::classify(rules, dialect, &frame) {
                 FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
-                kind => opening.take(&kind, frame.raw),
+                kind => opening.take(&kind, frame.raw.len()),
             }
+            reader.keep();
             if opening.closed {
-                return opening.ended(head);
+                return opening.ended(head, reader);
             }
             if opening.is_full() || (opening.content && bounds.hold.is_zero()) {
                 return opening.running(head, body, reader);
@@ -72,16 +73,17 @@ pub(super) async fn read(
     if let Some(frame) = reader.finish() {
         match frames::classify(rules, dialect, &frame) {
             FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
-            kind => opening.take(&kind, frame.raw),
+            kind => opening.take(&kind, frame.raw.len()),
         }
+        reader.keep();
     }
-    opening.ended(head)
+    opening.ended(head, reader)
 }
 
-/// What was held so far, and what it shows.
+/// What the held frames show.
 #[derive(Default)]
 struct Opening {
-    held: VecDeque<Bytes>,
+    /// Bytes of the frames that the reader keeps meanwhile.
     held_bytes: usize,
     /// There is something the caller can use.
     content: bool,
@@ -92,9 +94,8 @@ struct Opening {
 }
 
 impl Opening {
-    fn take(&mut self, kind: &FrameKind, raw: Bytes) {
-        self.held_bytes = self.held_bytes.saturating_add(raw.len());
-        self.held.push_back(raw);
+    fn take(&mut self, kind: &FrameKind, bytes: usize) {
+        self.held_bytes = self.held_bytes.saturating_add(bytes);
         match kind {
             FrameKind::Content => self.content = true,
             FrameKind::Finish { natural, content } => {
@@ -121,7 +122,7 @@ impl Opening {
         Attempted::Content(Answer {
             head,
             body: AnswerBody::Running(Running {
-                held: self.held,
+                held: VecDeque::new(),
                 upstream,
                 reader: Some(reader),
                 finished: self.finished,
@@ -130,11 +131,13 @@ impl Opening {
     }
 
     /// The stream is over before anything of it went to the caller.
-    fn ended(self, head: response::Parts) -> Attempted {
+    fn ended(self, head: response::Parts, mut reader: SseReader) -> Attempted {
+        let mut held = VecDeque::new();
+        reader.hand_out(&mut held);
         let regular = self.finished || self.closed;
         match (regular, self.content) {
-            (true, true) => Attempted::Content(Answer::of_frames(head, self.held)),
-            (true, false) => Attempted::Empty(Answer::of_frames(head, self.held)),
+            (true, true) => Attempted::Content(Answer::of_frames(head, held)),
+            (true, false) => Attempted::Empty(Answer::of_frames(head, held)),
             (false, _) => failed(CauseKind::Truncated),
         }
     }

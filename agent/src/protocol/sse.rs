@@ -6,8 +6,10 @@
 //! and cut exactly after one.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::ops::Range;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 
 /// Largest frame kept. Tool arguments and inline images make single lines of several megabytes; a
 /// stream without any blank line must still end somewhere.
@@ -91,13 +93,22 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// Cuts chunks into frames. Memory is bounded by one chunk and one unfinished frame.
+/// Cuts chunks into frames, and puts those that shall pass together again. Memory is bounded by one
+/// chunk, one unfinished frame and what is kept.
 #[derive(Debug, Default)]
 pub struct SseReader {
     /// The unfinished frame from earlier chunks.
     held: BytesMut,
-    /// What is left of the newest chunk.
+    /// The newest chunk.
     chunk: Bytes,
+    /// Where the frame after the newest one begins in the chunk.
+    begin: usize,
+    /// The newest frame, until it is kept or the next one is read.
+    newest: Newest,
+    /// Frames kept in the present chunk and not yet handed out: neighbours, so one slice.
+    run: Range<usize>,
+    /// What was kept before the run.
+    kept: VecDeque<Bytes>,
     /// True when the last byte scanned was a carriage return, whose line feed may still come.
     after_cr: bool,
     /// True when the current line has no byte yet.
@@ -106,6 +117,17 @@ pub struct SseReader {
     has_line: bool,
     /// True once the first byte was seen, after which the current line's state is known.
     started: bool,
+}
+
+/// Where the bytes of the newest frame are.
+#[derive(Debug, Default)]
+enum Newest {
+    #[default]
+    None,
+    /// In the chunk, from here to where the next one begins.
+    Slice(usize),
+    /// Put together from several chunks.
+    Joined(Bytes),
 }
 
 impl SseReader {
@@ -118,14 +140,18 @@ impl SseReader {
     /// Takes the next chunk. Call [`Self::next_frame`] until it has none before pushing another;
     /// otherwise the chunks are joined by copy.
     pub fn push(&mut self, chunk: Bytes) {
-        if self.chunk.is_empty() {
-            self.chunk = chunk;
+        self.end_run();
+        let rest = self.chunk.split_off(self.begin);
+        self.begin = 0;
+        self.run = 0..0;
+        self.chunk = if rest.is_empty() {
+            chunk
         } else {
-            let mut joined = BytesMut::with_capacity(self.chunk.len() + chunk.len());
-            joined.extend_from_slice(&self.chunk);
+            let mut joined = BytesMut::with_capacity(rest.len() + chunk.len());
+            joined.extend_from_slice(&rest);
             joined.extend_from_slice(&chunk);
-            self.chunk = joined.freeze();
-        }
+            joined.freeze()
+        };
     }
 
     /// The next whole frame, or `None` when more input is needed.
@@ -134,24 +160,23 @@ impl SseReader {
     ///
     /// The frame is larger than [`MAX_FRAME_BYTES`]; the reader is of no use afterwards.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameTooLong> {
+        self.newest = Newest::None;
         let end = self.scan();
-        let taken = end.unwrap_or(self.chunk.len());
-        if self.held.len() + taken > MAX_FRAME_BYTES {
+        let begin = std::mem::replace(&mut self.begin, end.unwrap_or(self.chunk.len()));
+        if self.held.len() + self.begin.saturating_sub(begin) > MAX_FRAME_BYTES {
             return Err(FrameTooLong);
         }
+        if end.is_some() && self.held.is_empty() {
+            self.newest = Newest::Slice(begin);
+            let raw = self.chunk.slice(begin..self.begin);
+            return Ok(Some(Frame { raw }));
+        }
+        let part = self.chunk.get(begin..self.begin).unwrap_or_default();
+        self.held.extend_from_slice(part);
         if end.is_none() {
-            self.held.extend_from_slice(&self.chunk);
-            self.chunk.clear();
             return Ok(None);
         }
-        let part = self.chunk.split_to(taken);
-        let raw = if self.held.is_empty() {
-            part
-        } else {
-            self.held.extend_from_slice(&part);
-            self.held.split().freeze()
-        };
-        Ok(Some(Frame { raw }))
+        Ok(Some(self.joined()))
     }
 
     /// Bytes of the frame that is not finished yet.
@@ -163,19 +188,64 @@ impl SseReader {
     /// What is left when the stream has ended: a last frame without its blank line. Some servers
     /// leave that line out, so it counts as a frame if it has any line.
     pub fn finish(&mut self) -> Option<Frame> {
-        self.held.extend_from_slice(&self.chunk);
-        self.chunk = Bytes::new();
-        let raw = self.held.split().freeze();
-        (!raw.is_empty()).then_some(Frame { raw })
+        let rest = self.chunk.get(self.begin..).unwrap_or_default();
+        self.held.extend_from_slice(rest);
+        self.begin = self.chunk.len();
+        self.newest = Newest::None;
+        (!self.held.is_empty()).then(|| self.joined())
     }
 
-    /// Moves over the chunk to the end of the frame; its offset, or `None` at the chunk's end.
+    fn joined(&mut self) -> Frame {
+        let raw = self.held.split().freeze();
+        self.newest = Newest::Joined(raw.clone());
+        Frame { raw }
+    }
+
+    /// Lets the newest frame pass.
+    pub fn keep(&mut self) {
+        match std::mem::take(&mut self.newest) {
+            Newest::None => {}
+            Newest::Slice(begin) if begin == self.run.end => self.run.end = self.begin,
+            Newest::Slice(begin) => {
+                self.end_run();
+                self.run = begin..self.begin;
+            }
+            Newest::Joined(raw) => {
+                self.end_run();
+                self.kept.push_back(raw);
+                self.run = self.begin..self.begin;
+            }
+        }
+    }
+
+    /// Moves what was kept behind `queue`, in as few pieces as its memory allows: frames that came
+    /// in one chunk leave as one slice of it.
+    pub fn hand_out(&mut self, queue: &mut VecDeque<Bytes>) {
+        self.end_run();
+        queue.append(&mut self.kept);
+        if self.begin == self.chunk.len() {
+            // The network buffer is free for the next read once the frames are sent.
+            self.chunk = Bytes::new();
+            self.begin = 0;
+            self.run = 0..0;
+            self.newest = Newest::None;
+        }
+    }
+
+    fn end_run(&mut self) {
+        if !self.run.is_empty() {
+            self.kept.push_back(self.chunk.slice(self.run.clone()));
+        }
+        self.run = self.run.end..self.run.end;
+    }
+
+    /// Where the frame ends in the chunk, or `None` when it does not end there.
     fn scan(&mut self) -> Option<usize> {
         if !self.started {
             self.started = true;
             self.line_is_empty = true;
         }
-        let mut at = 0;
+        let mut at = self.begin;
         while let Some(rest) = self.chunk.get(at..).filter(|rest| !rest.is_empty()) {
             if self.after_cr {
                 self.after_cr = false;
@@ -215,7 +285,7 @@ impl SseReader {
     /// True when nothing is held and nothing waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.held.is_empty() && !self.chunk.has_remaining()
+        self.held.is_empty() && self.begin == self.chunk.len()
     }
 }
 

@@ -119,6 +119,71 @@ fn whole_frames_are_slices_of_the_chunk() {
     assert!(reader.is_empty());
 }
 
+/// Reads `chunks`, keeps the frames `keeps` says yes to, and hands out after every chunk.
+fn pass(chunks: &[&[u8]], keeps: impl Fn(&Frame) -> bool) -> Vec<Bytes> {
+    let mut reader = SseReader::new();
+    let mut out = VecDeque::new();
+    for chunk in chunks {
+        reader.push(Bytes::copy_from_slice(chunk));
+        while let Some(frame) = reader.next_frame().unwrap() {
+            if keeps(&frame) {
+                reader.keep();
+            }
+        }
+        reader.hand_out(&mut out);
+    }
+    if reader.finish().is_some_and(|frame| keeps(&frame)) {
+        reader.keep();
+    }
+    reader.hand_out(&mut out);
+    out.into()
+}
+
+#[test]
+fn frames_of_one_chunk_are_handed_out_as_one_piece() {
+    let stream = b"data: a\n\ndata: b\r\n\r\ndata: c\r\rdata: d\n\n";
+    assert_eq!(pass(&[stream], |_| true), [&stream[..]]);
+    let cut = pass(&[&stream[..12], &stream[12..]], |_| true);
+    assert_eq!(cut.len(), 3, "a frame, the one that was cut, and the rest");
+    assert_eq!(cut.concat(), stream);
+}
+
+#[test]
+fn frames_that_are_not_kept_do_not_pass() {
+    let stream = b"data: a\n\nbad: 1\n\ndata: b\n\nbad: 2\n\n";
+    let keeps = |frame: &Frame| !frame.raw.starts_with(b"bad");
+    for cut in 0..=stream.len() {
+        let (head, tail) = stream.split_at(cut);
+        assert_eq!(
+            pass(&[head, tail], keeps).concat(),
+            b"data: a\n\ndata: b\n\n"
+        );
+    }
+}
+
+#[test]
+fn frames_held_over_several_chunks_are_handed_out_in_order() {
+    let mut reader = SseReader::new();
+    for chunk in [
+        &b"data: a\n\nda"[..],
+        b"ta: b\n\ndata: c\n\n",
+        b"data: d\n\n",
+    ] {
+        reader.push(Bytes::copy_from_slice(chunk));
+        while reader.next_frame().unwrap().is_some() {
+            reader.keep();
+        }
+    }
+    let mut out = VecDeque::new();
+    reader.hand_out(&mut out);
+    let pieces: Vec<Bytes> = out.into();
+    assert_eq!(
+        pieces.concat(),
+        b"data: a\n\ndata: b\n\ndata: c\n\ndata: d\n\n"
+    );
+    assert!(reader.is_empty());
+}
+
 #[test]
 fn lines_of_megabytes_are_whole() {
     for len in [70_000, 1_100_000, 4 * 1024 * 1024] {
@@ -168,5 +233,6 @@ proptest! {
         let raw: Vec<u8> = cut.iter().flat_map(|frame| frame.raw.to_vec()).collect();
         prop_assert_eq!(&raw, &stream);
         prop_assert_eq!(meaning(&cut), meaning(&read(&[&stream])));
+        prop_assert_eq!(pass(&chunks, |_| true).concat(), stream);
     }
 }
