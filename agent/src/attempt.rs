@@ -80,7 +80,7 @@ pub(crate) struct Running {
     pub(crate) held: VecDeque<Bytes>,
     pub(crate) upstream: upstream::Body,
     /// Present when the body is a stream of frames that can be judged; it keeps the held ones.
-    pub(crate) reader: Option<SseReader>,
+    pub(crate) reader: Option<Box<SseReader>>,
     /// The model's turn has ended within the held frames.
     pub(crate) finished: bool,
 }

@@ -48,7 +48,7 @@ pub(crate) struct Origin {
 pub(crate) struct Relay {
     ready: VecDeque<Bytes>,
     upstream: upstream::Body,
-    reader: Option<SseReader>,
+    reader: Option<Box<SseReader>>,
     origin: Origin,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     idle_timeout: Duration,
@@ -121,7 +121,7 @@ impl Relay {
     }
 
     /// Passes on every whole frame the reader has.
-    fn pass(&mut self, mut reader: SseReader) {
+    fn pass(&mut self, mut reader: Box<SseReader>) {
         let mut death = None;
         while death.is_none() {
             match self.next(&mut reader) {

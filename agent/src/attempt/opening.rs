@@ -27,7 +27,7 @@ pub(super) async fn read(
     mut body: upstream::Body,
     bounds: Bounds,
 ) -> Attempted {
-    let mut reader = SseReader::new();
+    let mut reader = Box::new(SseReader::new());
     let mut opening = Opening::default();
     let mut held_until: Option<Instant> = None;
     loop {
@@ -43,7 +43,7 @@ pub(super) async fn read(
             }
             reader.keep();
             if opening.closed {
-                return opening.ended(head, reader);
+                return opening.ended(head, &mut reader);
             }
             if opening.is_full() || (opening.content && bounds.hold.is_zero()) {
                 return opening.running(head, body, reader);
@@ -77,7 +77,7 @@ pub(super) async fn read(
         }
         reader.keep();
     }
-    opening.ended(head, reader)
+    opening.ended(head, &mut reader)
 }
 
 /// What the held frames show.
@@ -117,7 +117,7 @@ impl Opening {
         self,
         head: response::Parts,
         upstream: upstream::Body,
-        reader: SseReader,
+        reader: Box<SseReader>,
     ) -> Attempted {
         Attempted::Content(Answer {
             head,
@@ -131,7 +131,7 @@ impl Opening {
     }
 
     /// The stream is over before anything of it went to the caller.
-    fn ended(self, head: response::Parts, mut reader: SseReader) -> Attempted {
+    fn ended(self, head: response::Parts, reader: &mut SseReader) -> Attempted {
         let mut held = VecDeque::new();
         reader.hand_out(&mut held);
         let regular = self.finished || self.closed;
