@@ -13,7 +13,7 @@ pub const GRPC_PORT: u16 = 7400;
 /// Default port of the ops listener.
 pub const OPS_PORT: u16 = 7402;
 
-/// Settings of [`crate::run`].
+/// Settings of [`crate::run()`].
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where agents dial. Default 127.0.0.1:7400; port 0 picks a free one.

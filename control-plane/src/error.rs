@@ -2,7 +2,7 @@
 
 use std::io;
 
-/// Errors of [`crate::run`].
+/// Errors of [`crate::run()`].
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A setting is refused; the operator mends it.
