@@ -12,6 +12,7 @@ mod clients;
 mod command_line;
 mod config_push;
 mod fleet_view;
+mod halves;
 mod lost_agent;
 mod lost_server;
 mod recovery;
