@@ -85,6 +85,15 @@ impl Agent {
         text
     }
 
+    /// Waits until the cooldown of an open cell is over. That alone changes nothing.
+    pub(crate) async fn cooled(&self, pool: &str, lane: &str) {
+        eventually("the cooldown is over", || {
+            self.cell(pool, lane)["cooldown_remaining_s"] == 0.0
+        })
+        .await;
+        assert_eq!(self.cell(pool, lane)["state"], "open");
+    }
+
     /// Nothing is held by anyone.
     pub(crate) async fn settles(&self) {
         eventually("all permits and places are back", || {

@@ -8,12 +8,14 @@
 )]
 
 mod caller;
+mod dialects;
 mod gateway;
 mod upstream;
 
 mod cancellation;
 mod exhaustion;
 mod failover;
+mod false_success;
 mod ingress;
 mod probes;
 mod providers;
