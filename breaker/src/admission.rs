@@ -48,7 +48,7 @@ pub(crate) enum Kind {
     /// Admitted by a closed cell.
     Ordinary,
     /// Holds the probe slot with this serial; 0 when slots are not limited.
-    Probe(u64),
+    Probe(u32),
     /// A probe that has already given its good news.
     Proven,
 }

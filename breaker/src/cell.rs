@@ -31,8 +31,8 @@ pub struct Cell {
     generation: u64,
     machine: Machine,
     mode: Mode,
-    /// `trip.slow_call` in nanoseconds.
-    slow: Option<u64>,
+    /// `trip.slow_call` in nanoseconds; the largest number when there is none.
+    slow: u64,
     success_clears_count: bool,
     /// Failures since the last finished answer.
     streak: u32,
@@ -48,21 +48,19 @@ pub struct Cell {
     policy: Arc<Policy>,
     trips: u64,
     cause: Option<Cause>,
-    cause_count: u64,
-    /// Since when the machine is in its state.
-    since: u64,
+    cause_count: u32,
     /// Since when the state that callers meet holds.
     shown_since: u64,
     /// When the last hard-down arrived.
     hard_down_at: Option<u64>,
     /// Hard-downs of attempts admitted before this moment tell of a credential that is gone.
     credential_since: u64,
-    /// When the ramp began.
-    ramp_from: Option<u64>,
-    /// End of the fleet's advisory.
-    advised_until: Option<u64>,
+    /// When the ramp began; the largest number when there is none.
+    ramp_from: u64,
+    /// End of the fleet's advisory; 0 when there is none.
+    advised_until: u64,
     /// Number of the last probe slot handed out.
-    probe_serial: u64,
+    probe_serial: u32,
 }
 
 /// The state with the data only that state has. Times are nanoseconds since `Cell::epoch`.
@@ -74,18 +72,23 @@ enum Machine {
         until: u64,
         hard_down: bool,
     },
-    HalfOpen {
-        /// Slots in use; never more than `half_open.max_probes`, and empty when that is 0.
-        probes: Vec<ProbeSlot>,
-        successes: u32,
-        /// The cooldown just served.
-        served: u64,
-    },
+    /// Boxed: few cells are half-open, and the others should not carry the space for it.
+    HalfOpen(Box<Probing>),
+}
+
+/// What a half-open cell keeps.
+#[derive(Debug)]
+struct Probing {
+    /// Slots in use; never more than `half_open.max_probes`, and empty when that is 0.
+    slots: Vec<ProbeSlot>,
+    successes: u32,
+    /// The cooldown just served.
+    served: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct ProbeSlot {
-    serial: u64,
+    serial: u32,
     lease_until: u64,
 }
 
@@ -108,7 +111,7 @@ impl Cell {
             generation: 1,
             machine: Machine::Closed,
             mode: policy.mode,
-            slow: policy.trip.slow_call.map(nanos),
+            slow: policy.trip.slow_call.map_or(u64::MAX, nanos),
             success_clears_count: policy.success_clears_count,
             streak: 0,
             reopens: 0,
@@ -121,12 +124,11 @@ impl Cell {
             trips: 0,
             cause: None,
             cause_count: 0,
-            since: 0,
             shown_since: 0,
             hard_down_at: None,
             credential_since: 0,
-            ramp_from: None,
-            advised_until: None,
+            ramp_from: u64::MAX,
+            advised_until: 0,
             probe_serial: 0,
         }
     }
@@ -160,7 +162,7 @@ impl Cell {
         match self.machine {
             Machine::Closed => State::Closed,
             Machine::Open { .. } => State::Open,
-            Machine::HalfOpen { .. } => State::HalfOpen,
+            Machine::HalfOpen(_) => State::HalfOpen,
         }
     }
 
@@ -215,7 +217,7 @@ impl Cell {
         let until = now.saturating_add(cooldown).max(self.hard_until);
         self.soft_until = 0;
         self.hard_until = 0;
-        self.ramp_from = None;
+        self.ramp_from = u64::MAX;
         let next = Machine::Open {
             since: now,
             until,
@@ -226,11 +228,11 @@ impl Cell {
 
     /// Ends the cooldown: from here probes decide.
     fn half_open(&mut self, served: u64, reason: Reason, now: u64) -> Option<Transition> {
-        let next = Machine::HalfOpen {
-            probes: Vec::new(),
+        let next = Machine::HalfOpen(Box::new(Probing {
+            slots: Vec::new(),
             successes: 0,
             served,
-        };
+        }));
         self.shift(next, reason, now)
     }
 
@@ -244,7 +246,11 @@ impl Cell {
         self.hard_until = 0;
         self.cause = None;
         self.cause_count = 0;
-        self.ramp_from = (proven && !self.policy.ramp.is_zero()).then_some(now);
+        self.ramp_from = if proven && !self.policy.ramp.is_zero() {
+            now
+        } else {
+            u64::MAX
+        };
         transition
     }
 
@@ -254,7 +260,6 @@ impl Cell {
         let from = self.machine_state();
         self.machine = next;
         self.generation = self.generation.wrapping_add(1).max(1);
-        self.since = now;
         if self.order_at(now).is_some() {
             return None;
         }
@@ -302,8 +307,7 @@ impl Cell {
     /// Whether content that took from `started` to `now` is slow.
     #[inline]
     fn is_slow(&self, started: Instant, now: Instant) -> bool {
-        self.slow
-            .is_some_and(|slow| nanos(now.saturating_duration_since(started)) >= slow)
+        self.slow != u64::MAX && nanos(now.saturating_duration_since(started)) >= self.slow
     }
 
     /// The rule that trips the closed cell now, if any.

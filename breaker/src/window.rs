@@ -1,24 +1,31 @@
 //! Counts of good and failed outcomes over a span of time, in bounded memory.
 //!
-//! A sliding window is a ring of [`SLOTS`] slots. Its numerator and denominator always come from
-//! the same slots, none of which is older than the span; the oldest sixty-fourth part of the span
-//! is the price of not keeping every outcome. The two other kinds keep one pair of totals.
+//! A sliding window is the current slot and a ring of earlier ones. Its numerator and denominator
+//! always come from the same slots, none of which is older than the span; the oldest sixty-fourth
+//! part of the span is the price of not keeping every outcome. The two other kinds keep one pair
+//! of totals.
+//!
+//! A slot that has passed is packed into 32 bits, two counts of up to 65,535. The first slot that
+//! holds more makes the ring coarse: half as many slots, twice as wide, in twice the bits. Every
+//! outcome counts either way, and the memory is the same at any rate.
 
 use crate::policy::WindowKind;
 
-/// Slots of a sliding window. A power of two, so that a slot number finds its place by a mask.
-///
-/// A slot counts in `u32`: the longest window makes it 22 minutes wide, and more than three
-/// million outcomes a second would be needed all that time to fill it.
+/// Slots of a sliding window, the current one among them. A power of two, so that a slot number
+/// finds its place by a mask.
 const SLOTS: usize = 64;
 
 const MASK: u64 = SLOTS as u64 - 1;
+
+/// Most of one kind of outcome that a slot of a fine ring holds.
+const FINE_MAX: u64 = u16::MAX as u64;
 
 /// Where an outcome was counted, so that it can be taken back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     epoch: u32,
     failed: bool,
+    /// In numbers of a fine ring.
     slot: u64,
 }
 
@@ -29,12 +36,6 @@ impl Mark {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Slot {
-    ok: u32,
-    failed: u32,
-}
-
 /// Good and failed outcomes within a sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
@@ -42,33 +43,122 @@ pub(crate) struct Totals {
     pub(crate) failed: u64,
 }
 
+impl Totals {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            ok: self.ok.saturating_add(more.ok),
+            failed: self.failed.saturating_add(more.failed),
+        }
+    }
+
+    fn minus(self, less: Self) -> Self {
+        Self {
+            ok: self.ok.saturating_sub(less.ok),
+            failed: self.failed.saturating_sub(less.failed),
+        }
+    }
+
+    fn fits_fine(self) -> bool {
+        self.ok <= FINE_MAX && self.failed <= FINE_MAX
+    }
+
+    const fn one(failed: bool) -> Self {
+        Self {
+            ok: !failed as u64,
+            failed: failed as u64,
+        }
+    }
+}
+
+/// The slots before the current one.
+#[derive(Clone, Debug)]
+struct Ring {
+    /// Whether slots are twice as wide and take two words instead of one.
+    coarse: bool,
+    words: [u32; SLOTS],
+}
+
+impl Ring {
+    const EMPTY: Self = Self {
+        coarse: false,
+        words: [0; SLOTS],
+    };
+
+    /// Slots that can be told apart, less one.
+    fn mask(&self) -> u64 {
+        MASK >> u32::from(self.coarse)
+    }
+
+    fn get(&self, number: u64) -> Totals {
+        let word = |place: u64| self.words.get(place as usize).copied().unwrap_or(0);
+        let place = number & self.mask();
+        if self.coarse {
+            Totals {
+                ok: word(2 * place).into(),
+                failed: word(2 * place + 1).into(),
+            }
+        } else {
+            let packed = word(place);
+            Totals {
+                ok: (packed & 0xffff).into(),
+                failed: (packed >> 16).into(),
+            }
+        }
+    }
+
+    /// Puts counts that fit into a slot.
+    fn set(&mut self, number: u64, counts: Totals) {
+        let narrow = |count: u64, most: u32| u32::try_from(count).unwrap_or(most).min(most);
+        let place = (number & self.mask()) as usize;
+        if self.coarse {
+            // More than three million outcomes a second fill even the widest slot.
+            if let Some([ok, failed]) = self.words.get_mut(2 * place..2 * place + 2) {
+                *ok = narrow(counts.ok, u32::MAX);
+                *failed = narrow(counts.failed, u32::MAX);
+            }
+        } else if let Some(word) = self.words.get_mut(place) {
+            let most = u16::MAX.into();
+            *word = narrow(counts.failed, most) << 16 | narrow(counts.ok, most);
+        }
+    }
+
+    /// Empties a slot and says what it held.
+    fn take(&mut self, number: u64) -> Totals {
+        let held = self.get(number);
+        self.set(number, Totals::default());
+        held
+    }
+}
+
 /// The counts a trip rule looks at. Times are nanoseconds since the cell was made.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     /// First moment past the current slot, or past the whole span of the other kinds.
     edge: u64,
+    /// Counts of the current slot, or of the whole span of the other kinds.
+    current: Totals,
     /// Number of the current slot; stays 0 for the other kinds.
     slot: u64,
     /// Changes whenever marks made before lose their meaning.
     epoch: u32,
     kind: WindowKind,
-    totals: Totals,
+    /// Sum of the ring, whose place for the current slot is empty.
+    past: Totals,
     span: u64,
-    width: u64,
-    slots: [Slot; SLOTS],
+    ring: Ring,
 }
 
 impl Window {
     pub(crate) fn new(kind: WindowKind, span: u64) -> Self {
         Self {
             edge: 0,
+            current: Totals::default(),
             slot: 0,
             epoch: 0,
             kind,
-            totals: Totals::default(),
+            past: Totals::default(),
             span,
-            width: span.div_ceil(SLOTS as u64).max(1),
-            slots: [Slot::default(); SLOTS],
+            ring: Ring::EMPTY,
         }
     }
 
@@ -78,7 +168,7 @@ impl Window {
         if now >= self.edge {
             self.advance(now);
         }
-        if self.kind == WindowKind::Counter && self.totals.failed == 0 {
+        if self.kind == WindowKind::Counter && self.current.failed == 0 {
             // A counter exists from its first failure only; what went well before is no part of it.
             if !failed {
                 return self.uncounted();
@@ -86,19 +176,16 @@ impl Window {
             self.clear();
             self.edge = now.saturating_add(self.span.saturating_mul(2));
         }
-        if let Some(slot) = self.slots.get_mut((self.slot & MASK) as usize) {
-            let (count, total) = if failed {
-                (&mut slot.failed, &mut self.totals.failed)
-            } else {
-                (&mut slot.ok, &mut self.totals.ok)
-            };
-            *count = count.saturating_add(1);
-            *total = total.saturating_add(1);
-        }
+        let count = if failed {
+            &mut self.current.failed
+        } else {
+            &mut self.current.ok
+        };
+        *count = count.saturating_add(1);
         Mark {
             epoch: self.epoch,
             failed,
-            slot: self.slot,
+            slot: self.slot << u32::from(self.ring.coarse),
         }
     }
 
@@ -110,50 +197,48 @@ impl Window {
             }
             self.advance(now);
         }
-        if mark.epoch != self.epoch || self.slot.saturating_sub(mark.slot) > MASK {
+        let slot = mark.slot >> u32::from(self.ring.coarse);
+        let age = self.slot.saturating_sub(slot);
+        if mark.epoch != self.epoch || age > self.ring.mask() {
             return;
         }
-        if let Some(slot) = self.slots.get_mut((mark.slot & MASK) as usize) {
-            let (count, total) = if mark.failed {
-                (&mut slot.failed, &mut self.totals.failed)
-            } else {
-                (&mut slot.ok, &mut self.totals.ok)
-            };
-            *count = count.saturating_sub(1);
-            *total = total.saturating_sub(1);
+        let one = Totals::one(mark.failed);
+        if age == 0 {
+            self.current = self.current.minus(one);
+        } else {
+            let held = self.ring.get(slot);
+            let left = held.minus(one);
+            self.ring.set(slot, left);
+            self.past = self.past.minus(held.minus(left));
         }
     }
 
     /// The counts at `now`, without moving the window there.
     pub(crate) fn totals_at(&self, now: u64) -> Totals {
+        let totals = self.past.plus(self.current);
         if now < self.edge {
-            return self.totals;
+            return totals;
         }
         if self.kind != WindowKind::Sliding {
             return Totals::default();
         }
-        let steps = (now / self.width).saturating_sub(self.slot);
-        if steps > MASK {
+        let steps = (now / self.width()).saturating_sub(self.slot);
+        if steps > self.ring.mask() {
             return Totals::default();
         }
-        let mut left = self.totals;
-        for step in 1..=steps {
-            if let Some(slot) = self.slots.get(((self.slot + step) & MASK) as usize) {
-                left.ok = left.ok.saturating_sub(u64::from(slot.ok));
-                left.failed = left.failed.saturating_sub(u64::from(slot.failed));
-            }
-        }
-        left
+        (1..=steps).fold(totals, |left, step| {
+            left.minus(self.ring.get(self.slot + step))
+        })
     }
 
     /// Forgets everything counted.
     pub(crate) fn clear(&mut self) {
-        self.totals = Totals::default();
-        self.slots = [Slot::default(); SLOTS];
+        self.current = Totals::default();
+        self.past = Totals::default();
+        self.slot <<= u32::from(self.ring.coarse);
+        self.ring = Ring::EMPTY;
         self.epoch = self.epoch.wrapping_add(1);
-        if self.kind != WindowKind::Sliding {
-            self.edge = 0;
-        }
+        self.edge = 0;
     }
 
     /// Takes on another kind or span and keeps what it can of the counts.
@@ -167,43 +252,45 @@ impl Window {
         if now >= self.edge {
             self.advance(now);
         }
+        let totals = self.past.plus(self.current);
         let mut next = Self::new(kind, span);
-        next.epoch = self.epoch.wrapping_add(1);
+        next.epoch = self.epoch;
+        next.ring.coarse = kind == WindowKind::Sliding && !totals.fits_fine();
         next.advance(now);
+        next.epoch = self.epoch.wrapping_add(1);
         if kind == WindowKind::Sliding && self.kind == WindowKind::Sliding {
-            for age in 0..=MASK.min(self.slot) {
+            let width = self.width();
+            for age in 1..=self.ring.mask().min(self.slot) {
                 let number = self.slot - age;
-                let middle = number.saturating_mul(self.width) + self.width / 2;
-                if let Some(slot) = self.slots.get((number & MASK) as usize) {
-                    next.fill(middle.min(now) / next.width, *slot);
-                }
+                let middle = number.saturating_mul(width) + width / 2;
+                next.fill(middle.min(now) / next.width(), self.ring.get(number));
             }
-        } else if self.totals != Totals::default() {
-            next.totals = self.totals;
+            let middle = self.slot.saturating_mul(width).saturating_add(width / 2);
+            next.fill(middle.min(now) / next.width(), self.current);
+        } else if totals != Totals::default() {
+            next.current = totals;
             if kind == WindowKind::Counter {
                 next.edge = now.saturating_add(span.saturating_mul(2));
-            }
-            let sum = Slot {
-                ok: u32::try_from(self.totals.ok).unwrap_or(u32::MAX),
-                failed: u32::try_from(self.totals.failed).unwrap_or(u32::MAX),
-            };
-            if let Some(slot) = next.slots.get_mut((next.slot & MASK) as usize) {
-                *slot = sum;
             }
         }
         *self = next;
     }
 
-    fn fill(&mut self, number: u64, counts: Slot) {
-        if self.slot.saturating_sub(number) > MASK {
-            return;
+    fn fill(&mut self, number: u64, counts: Totals) {
+        let age = self.slot.saturating_sub(number);
+        if age == 0 {
+            self.current = self.current.plus(counts);
+        } else if age <= self.ring.mask() {
+            let held = self.ring.get(number);
+            self.ring.set(number, held.plus(counts));
+            self.past = self.past.plus(counts);
         }
-        if let Some(slot) = self.slots.get_mut((number & MASK) as usize) {
-            slot.ok = slot.ok.saturating_add(counts.ok);
-            slot.failed = slot.failed.saturating_add(counts.failed);
-            self.totals.ok += u64::from(counts.ok);
-            self.totals.failed += u64::from(counts.failed);
-        }
+    }
+
+    /// Width of a slot.
+    fn width(&self) -> u64 {
+        let fine = self.span.div_ceil(SLOTS as u64).max(1);
+        fine << u32::from(self.ring.coarse)
     }
 
     /// Moves to the slot of `now`, which lies at or past the edge.
@@ -211,24 +298,10 @@ impl Window {
     fn advance(&mut self, now: u64) {
         match self.kind {
             WindowKind::Sliding => {
-                let number = now / self.width;
-                let steps = number.saturating_sub(self.slot);
-                if steps > MASK {
-                    self.totals = Totals::default();
-                    self.slots = [Slot::default(); SLOTS];
-                } else {
-                    for step in 1..=steps {
-                        let place = ((self.slot + step) & MASK) as usize;
-                        if let Some(slot) = self.slots.get_mut(place) {
-                            let gone = std::mem::take(slot);
-                            self.totals.ok = self.totals.ok.saturating_sub(u64::from(gone.ok));
-                            self.totals.failed =
-                                self.totals.failed.saturating_sub(u64::from(gone.failed));
-                        }
-                    }
+                if !self.current.fits_fine() {
+                    self.coarsen();
                 }
-                self.slot = number;
-                self.edge = number.saturating_add(1).saturating_mul(self.width);
+                self.slide(now);
             }
             WindowKind::Tumbling => {
                 self.clear();
@@ -238,6 +311,43 @@ impl Window {
                 self.clear();
                 self.edge = u64::MAX;
             }
+        }
+    }
+
+    fn slide(&mut self, now: u64) {
+        let steps = (now / self.width()).saturating_sub(self.slot);
+        if steps > self.ring.mask() {
+            let epoch = self.epoch;
+            self.clear();
+            // Marks of outcomes that left by age need no other epoch to be told.
+            self.epoch = epoch;
+        } else if steps > 0 {
+            self.ring.set(self.slot, self.current);
+            self.past = self.past.plus(self.current);
+            self.current = Totals::default();
+            for step in 1..=steps {
+                let gone = self.ring.take(self.slot + step);
+                self.past = self.past.minus(gone);
+            }
+        }
+        let width = self.width();
+        self.slot = self.slot.max(now / width);
+        self.edge = self.slot.saturating_add(1).saturating_mul(width);
+    }
+
+    /// Makes the ring coarse: every slot moves into the one that covers its time.
+    fn coarsen(&mut self) {
+        if self.ring.coarse {
+            return;
+        }
+        let fine = std::mem::replace(&mut self.ring, Ring::EMPTY);
+        let number = self.slot;
+        self.ring.coarse = true;
+        self.slot = number >> 1;
+        self.past = Totals::default();
+        for age in 1..=MASK.min(number) {
+            let earlier = number - age;
+            self.fill(earlier >> 1, fine.get(earlier));
         }
     }
 

@@ -114,7 +114,7 @@ impl Cell {
                     }
                 }
             }
-            Machine::HalfOpen { .. } => {
+            Machine::HalfOpen(_) => {
                 if let Some(kind) = self.take_probe_slot(time, lease) {
                     return Admission::Probe(self.ticket(kind, now), None);
                 }
@@ -134,19 +134,19 @@ impl Cell {
     /// are free.
     fn take_probe_slot(&mut self, now: u64, lease: Duration) -> Option<Kind> {
         let max_probes = self.policy.half_open.max_probes as usize;
-        let Machine::HalfOpen { probes, served, .. } = &mut self.machine else {
+        let Machine::HalfOpen(probing) = &mut self.machine else {
             return None;
         };
         if max_probes == 0 {
             return Some(Kind::Probe(0));
         }
-        probes.retain(|slot| slot.lease_until > now);
-        if probes.len() >= max_probes {
+        probing.slots.retain(|slot| slot.lease_until > now);
+        if probing.slots.len() >= max_probes {
             return None;
         }
-        let lease = nanos(lease.max(PROBE_LEASE_MIN)).max(*served);
+        let lease = nanos(lease.max(PROBE_LEASE_MIN)).max(probing.served);
         self.probe_serial = self.probe_serial.wrapping_add(1).max(1);
-        probes.push(ProbeSlot {
+        probing.slots.push(ProbeSlot {
             serial: self.probe_serial,
             lease_until: now.saturating_add(lease),
         });

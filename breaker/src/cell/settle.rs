@@ -80,7 +80,7 @@ impl Cell {
     #[cold]
     fn commit_probe(
         &mut self,
-        serial: u64,
+        serial: u32,
         started: Instant,
         now: Instant,
     ) -> (Proof, Option<Transition>) {
@@ -113,7 +113,7 @@ impl Cell {
             && matches!(ticket.kind, Kind::Ordinary)
             && matches!(outcome, Outcome::Success)
             && !self.success_clears_count
-            && self.slow.is_none()
+            && self.slow == u64::MAX
         {
             if ticket.mark.is_none() {
                 self.window.record(false, self.time(now));
@@ -278,9 +278,9 @@ impl Cell {
 
     fn probe_succeeded(&mut self, now: u64) -> Option<Transition> {
         let needed = self.policy.half_open.successes_to_close;
-        if let Machine::HalfOpen { successes, .. } = &mut self.machine {
-            *successes = successes.saturating_add(1);
-            if *successes >= needed {
+        if let Machine::HalfOpen(probing) = &mut self.machine {
+            probing.successes = probing.successes.saturating_add(1);
+            if probing.successes >= needed {
                 return self.close(Reason::ProbeSucceeded, true, now);
             }
         }
@@ -309,17 +309,18 @@ impl Cell {
 
     /// Frees a probe's slot; `false` when the lease was over and the slot is not this probe's any
     /// more.
-    fn give_back(&mut self, serial: u64, now: u64) -> bool {
-        let Machine::HalfOpen { probes, .. } = &mut self.machine else {
+    fn give_back(&mut self, serial: u32, now: u64) -> bool {
+        let Machine::HalfOpen(probing) = &mut self.machine else {
             return false;
         };
         if serial == 0 {
             return true;
         }
-        probes.retain(|slot| slot.lease_until > now);
-        let before = probes.len();
-        probes.retain(|slot| slot.serial != serial);
-        probes.len() < before
+        let slots = &mut probing.slots;
+        slots.retain(|slot| slot.lease_until > now);
+        let before = slots.len();
+        slots.retain(|slot| slot.serial != serial);
+        slots.len() < before
     }
 
     /// A result that comes too late to decide anything. What the server asked for still holds

@@ -23,7 +23,7 @@ impl Cell {
             && self.soft_until == 0
             && self.hard_until == 0
             && self.order.is_none()
-            && self.advised_until.is_none()
+            && self.advised_until == 0
         {
             return Selectable::Yes;
         }
@@ -50,7 +50,7 @@ impl Cell {
                         retry_in: Some(left(self.hard_until, now)),
                         reason: RefusalReason::Parked,
                     }
-                } else if self.soft_until > now || self.advised_until.is_some_and(|at| at > now) {
+                } else if self.soft_until > now || self.advised_until > now {
                     Selectable::SoftParked
                 } else {
                     Selectable::Yes
@@ -61,9 +61,10 @@ impl Cell {
                 reason: RefusalReason::Open,
             },
             Machine::Open { .. } => Selectable::Probe,
-            Machine::HalfOpen { probes, .. } => {
+            Machine::HalfOpen(probing) => {
                 let max_probes = self.policy.half_open.max_probes as usize;
-                let busy = probes.iter().filter(|slot| slot.lease_until > now).count();
+                let slots = probing.slots.iter();
+                let busy = slots.filter(|slot| slot.lease_until > now).count();
                 if max_probes == 0 || busy < max_probes {
                     Selectable::Probe
                 } else {
@@ -81,8 +82,8 @@ impl Cell {
     #[inline]
     pub fn weight_factor(&self, now: Instant) -> f64 {
         match self.ramp_from {
-            Some(from) => self.ramped(self.time(now).saturating_sub(from)),
-            None => 1.0,
+            u64::MAX => 1.0,
+            from => self.ramped(self.time(now).saturating_sub(from)),
         }
     }
 
@@ -106,7 +107,7 @@ impl Cell {
             Machine::Open {
                 until, hard_down, ..
             } => (until, hard_down),
-            Machine::Closed | Machine::HalfOpen { .. } => (0, false),
+            Machine::Closed | Machine::HalfOpen(_) => (0, false),
         };
         let cooldown_remaining = match (state, order) {
             (State::Open, Some(order)) => left(order.until, time),
@@ -137,7 +138,7 @@ impl Cell {
             window_ok: totals.ok,
             window_failed: totals.failed,
             cause: self.cause.filter(|_| matters),
-            cause_count: if matters { self.cause_count } else { 0 },
+            cause_count: if matters { self.cause_count.into() } else { 0 },
             hard_down,
             selectable: self.selectable_at(time),
             weight_factor: self.weight_factor(now),
@@ -145,10 +146,7 @@ impl Cell {
                 action: order.action,
                 remaining: left(order.until, time),
             }),
-            advisory_remaining: self
-                .advised_until
-                .filter(|until| *until > time)
-                .map(|until| left(until, time)),
+            advisory_remaining: (self.advised_until > time).then(|| left(self.advised_until, time)),
         }
     }
 }

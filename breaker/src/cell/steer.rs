@@ -19,7 +19,7 @@ impl Cell {
         self.window
             .reshape(policy.trip.window_kind, nanos(policy.trip.window), time);
         self.mode = policy.mode;
-        self.slow = policy.trip.slow_call.map(nanos);
+        self.slow = policy.trip.slow_call.map_or(u64::MAX, nanos);
         self.success_clears_count = policy.success_clears_count;
         self.policy = policy;
         if self.mode == Mode::Off {
@@ -71,7 +71,7 @@ impl Cell {
     pub fn apply_advisory(&mut self, until: Option<Instant>, now: Instant) {
         self.advised_until = until
             .filter(|until| *until > now)
-            .map(|until| self.time(until));
+            .map_or(0, |until| self.time(until));
     }
 
     /// Tells that the lane's credential changed. A cell opened by a hard-down may probe now, and
@@ -88,7 +88,7 @@ impl Cell {
                 let served = until.min(time).saturating_sub(since);
                 self.half_open(served, Reason::CredentialChanged, time)
             }
-            Machine::Closed | Machine::Open { .. } | Machine::HalfOpen { .. } => None,
+            Machine::Closed | Machine::Open { .. } | Machine::HalfOpen(_) => None,
         }
     }
 
@@ -108,7 +108,7 @@ impl Cell {
                 self.soft_until = 0;
                 None
             }
-            Machine::Open { .. } | Machine::HalfOpen { .. } => {
+            Machine::Open { .. } | Machine::HalfOpen(_) => {
                 self.close(Reason::Recovered, true, time)
             }
         }

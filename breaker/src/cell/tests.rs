@@ -1127,3 +1127,8 @@ fn extreme_durations_do_not_overflow() {
         lane.cell.admit_degraded(lane.now, Duration::MAX),
     );
 }
+
+#[test]
+fn cell_fits_into_512_bytes() {
+    assert!(size_of::<Cell>() <= 512, "{}", size_of::<Cell>());
+}

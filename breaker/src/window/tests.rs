@@ -159,3 +159,107 @@ fn extreme_times_and_spans_do_not_overflow() {
         }
     }
 }
+
+#[test]
+fn busy_slots_make_the_ring_coarse_and_lose_no_outcome() {
+    let mut window = sliding(64);
+    let mut now = 0;
+    for slot in 0..64 {
+        now = slot * SECOND;
+        window.record(true, now);
+    }
+    for _ in 0..=FINE_MAX {
+        window.record(false, now);
+    }
+    assert!(!window.ring.coarse, "the current slot has room for all");
+    assert_eq!(window.totals_at(now), totals(FINE_MAX + 1, 64));
+    // Two slots of the fine ring leave when the window moves by one of the coarse ring.
+    now = 64 * SECOND;
+    window.record(false, now);
+    assert!(window.ring.coarse);
+    assert_eq!(window.totals_at(now), totals(FINE_MAX + 2, 62));
+    assert_eq!(window.totals_at(126 * SECOND), totals(1, 0));
+    assert_eq!(window.totals_at(127 * SECOND), totals(1, 0));
+    assert_eq!(window.totals_at(128 * SECOND), totals(0, 0));
+    window.record(false, 200 * SECOND);
+    assert!(!window.ring.coarse, "an empty window is fine again");
+}
+
+#[test]
+fn coarse_ring_never_counts_anything_older_than_the_span() {
+    for offset in [0, SECOND / 2, SECOND, 3 * SECOND / 2, 2 * SECOND - 1] {
+        let mut window = sliding(64);
+        let first = 10 * SECOND + offset;
+        for _ in 0..100_000 {
+            window.record(true, first);
+        }
+        let mut now = first;
+        while now < first + 62 * SECOND {
+            window.record(false, now);
+            assert_eq!(window.totals_at(now).failed, 100_000, "{now}");
+            now += SECOND / 4;
+        }
+        assert_eq!(window.totals_at(first + 64 * SECOND).failed, 0);
+        window.record(false, first + 64 * SECOND);
+        assert_eq!(window.totals_at(first + 64 * SECOND).failed, 0);
+    }
+}
+
+#[test]
+fn outcomes_counted_before_the_ring_became_coarse_can_be_taken_back() {
+    let mut window = sliding(64);
+    let marks: Vec<Mark> = (0..64)
+        .map(|slot| window.record(false, slot * SECOND))
+        .collect();
+    for _ in 0..FINE_MAX {
+        window.record(true, 63 * SECOND);
+    }
+    for _ in 0..2 {
+        window.record(true, 63 * SECOND);
+    }
+    let late = window.record(true, 65 * SECOND);
+    assert!(window.ring.coarse);
+    assert_eq!(window.totals_at(65 * SECOND), totals(62, FINE_MAX + 3));
+    for mark in marks {
+        window.withdraw(mark, 65 * SECOND);
+    }
+    assert_eq!(window.totals_at(65 * SECOND), totals(0, FINE_MAX + 3));
+    window.withdraw(late, 65 * SECOND);
+    assert_eq!(window.totals_at(65 * SECOND), totals(0, FINE_MAX + 2));
+}
+
+#[test]
+fn clearing_a_coarse_ring_starts_a_fine_one_at_the_same_time() {
+    let mut window = sliding(64);
+    for _ in 0..=FINE_MAX {
+        window.record(true, 71 * SECOND);
+    }
+    window.record(true, 73 * SECOND);
+    assert!(window.ring.coarse);
+    window.clear();
+    assert!(!window.ring.coarse);
+    window.record(true, 73 * SECOND);
+    assert_eq!(window.slot, 73);
+    assert_eq!(window.totals_at(136 * SECOND), totals(0, 1));
+    assert_eq!(window.totals_at(137 * SECOND), totals(0, 0));
+}
+
+#[test]
+fn another_span_keeps_large_counts_whole() {
+    let mut window = sliding(64);
+    for slot in 0..4 {
+        for _ in 0..30_000 {
+            window.record(slot % 2 == 0, slot * SECOND);
+        }
+    }
+    let now = 3 * SECOND;
+    for (kind, span) in [
+        (WindowKind::Sliding, 640),
+        (WindowKind::Sliding, 32),
+        (WindowKind::Tumbling, 32),
+        (WindowKind::Sliding, 64),
+    ] {
+        window.reshape(kind, span * SECOND, now);
+        assert_eq!(window.totals_at(now), totals(60_000, 60_000), "{kind}");
+    }
+}
