@@ -179,7 +179,7 @@ impl Relay {
                 self.finished = true;
                 self.silence.end();
             }
-            FrameKind::Terminal => {
+            FrameKind::Terminal { .. } => {
                 self.closed = true;
                 self.silence.restart();
             }

@@ -104,7 +104,10 @@ impl Opening {
                 // any text.
                 self.content |= *content || !*natural;
             }
-            FrameKind::Terminal => self.closed = true,
+            FrameKind::Terminal { content } => {
+                self.closed = true;
+                self.content |= *content;
+            }
             FrameKind::Ping | FrameKind::Lifecycle | FrameKind::Error(_) => {}
         }
     }

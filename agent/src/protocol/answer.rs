@@ -41,6 +41,9 @@ pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
     if filled(raw("error")) || is("type", "\"error\"") || is("status", "\"failed\"") {
         return error(rules, body);
     }
+    if has_failed(dialect, raw("choices"), raw("finish_reason")) {
+        return error(rules, body);
+    }
     let verdict = match dialect {
         Dialect::OpenAiChat | Dialect::OpenAiCompletions => choices(raw("choices")),
         Dialect::OpenAiEmbeddings => list(raw("data")),
@@ -48,10 +51,8 @@ pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
         Dialect::OpenAiModels => parsed::<Vec<&RawValue>>(raw("data")).map(|_| Answer::Good),
         Dialect::Anthropic => message(raw("content"), raw("stop_reason")),
         Dialect::AnthropicCountTokens => number(raw("input_tokens")),
-        Dialect::Responses => list(raw("output")).map(|found| match found {
-            Answer::Malformed => Answer::Empty,
-            other => other,
-        }),
+        Dialect::Responses => parsed::<Vec<&RawValue>>(raw("output"))
+            .map(|_| good_if(output_says(raw("output")) || is("status", "\"incomplete\""))),
         Dialect::GeminiGenerate | Dialect::GeminiStream => {
             candidates(raw("candidates"), raw("promptFeedback"))
         }
@@ -66,6 +67,48 @@ pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
         Some(answer) => answer,
         None => Answer::Malformed,
     }
+}
+
+/// True when the reason for the end is a failure of the provider.
+fn has_failed(dialect: Dialect, choices: Option<&RawValue>, reason: Option<&RawValue>) -> bool {
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow)]
+        finish_reason: Option<Cow<'a, str>>,
+    }
+    match dialect {
+        Dialect::OpenAiChat | Dialect::OpenAiCompletions => parsed::<Vec<Choice<'_>>>(choices)
+            .is_some_and(|choices| {
+                { choices.iter() }.any(|choice| choice.finish_reason.as_deref() == Some("error"))
+            }),
+        Dialect::Cohere => {
+            let reason = parsed::<Cow<'_, str>>(reason);
+            matches!(reason.as_deref(), Some("ERROR" | "TIMEOUT"))
+        }
+        _ => false,
+    }
+}
+
+/// True when the `output` of a Responses document says anything: a message with text or a refusal,
+/// a tool call, an image. Reasoning alone does not.
+pub(super) fn output_says(output: Option<&RawValue>) -> bool {
+    #[derive(Deserialize)]
+    struct Item<'a> {
+        #[serde(rename = "type", borrow)]
+        kind: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        content: Option<Vec<Fields<'a>>>,
+    }
+    let items = parsed::<Vec<Item<'_>>>(output).unwrap_or_default();
+    items.iter().any(|item| match item.kind.as_deref() {
+        Some("reasoning") => false,
+        Some("message") => item.content.iter().flatten().any(|part| {
+            ["text", "refusal"]
+                .iter()
+                .any(|key| filled(part.get(*key).copied()))
+        }),
+        _ => true,
+    })
 }
 
 fn error(rules: Rules<'_>, body: &[u8]) -> Answer {
@@ -182,9 +225,8 @@ fn cohere(message: Option<&RawValue>, finish_reason: Option<&RawValue>) -> Optio
     let says = message
         .iter()
         .any(|(key, value)| key != "role" && filled(Some(value)));
-    Some(good_if(
-        says || reason.is_some_and(|reason| reason != "COMPLETE"),
-    ))
+    let natural = matches!(reason.as_deref(), None | Some("COMPLETE" | "STOP_SEQUENCE"));
+    Some(good_if(says || !natural))
 }
 
 #[cfg(test)]

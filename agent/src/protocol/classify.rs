@@ -229,10 +229,11 @@ fn meaning(rules: Rules<'_>, status: u16, signal: &ErrorSignal) -> (ErrorMeaning
 /// Codes the vendors document, as whole words.
 fn known_code(protocol: Protocol, status: u16, code: &str) -> Option<ErrorMeaning> {
     match code {
-        "insufficient_quota" | "billing_hard_limit_reached" | "billing_error" => {
-            Some(ErrorMeaning::Billing)
-        }
-        "context_length_exceeded" if matches!(status, 400 | 413) => {
+        "insufficient_quota"
+        | "billing_hard_limit_reached"
+        | "billing_not_active"
+        | "billing_error" => Some(ErrorMeaning::Billing),
+        "context_length_exceeded" | "exceed_context_size_error" if matches!(status, 400 | 413) => {
             Some(ErrorMeaning::ContextLength)
         }
         "API_KEY_INVALID" if protocol == Protocol::Gemini && status == 400 => {
@@ -264,20 +265,31 @@ fn is_context_length(protocol: Protocol, text: &str) -> bool {
     match protocol {
         Protocol::Anthropic => {
             text.starts_with("prompt is too long")
+                || text.starts_with("input is too long for requested model")
                 || text.starts_with("input length and `max_tokens` exceed context limit")
         }
-        Protocol::Gemini => between(
-            "the input token count",
-            "exceeds the maximum number of tokens allowed",
-        ),
+        Protocol::Gemini => {
+            between(
+                "the input token count",
+                "exceeds the maximum number of tokens allowed",
+            ) || text.starts_with("unable to submit request because the input token count is")
+        }
         Protocol::Cohere => text.starts_with("too many tokens:"),
         Protocol::Openai | Protocol::Responses => {
             text.starts_with("this model's maximum context length is")
+                || text.starts_with("this model's maximum prompt length is")
+                || text.starts_with("this endpoint's maximum context length is")
                 || between("input of ", "longer than the model's context length")
                 || between("the input (", "longer than the model's context length")
                 || between("prompt contains ", "too large for model")
                 || text.starts_with("your input exceeds the context window of this model")
+                || text.starts_with("your request exceeded model token limit")
+                || text.starts_with("invalid request: your request exceeded model token limit")
+                || text.starts_with("the request exceeds the available context size")
+                || between("request (", "exceeds the available context size")
+                || between("input validation error: `inputs` tokens", "must be <=")
                 || text.starts_with("prompt is too long")
+                || text.starts_with("the prompt is too long")
         }
     }
 }
@@ -292,7 +304,8 @@ fn status_of(code: &str) -> Option<u16> {
         | "invalid_prompt"
         | "INVALID_ARGUMENT"
         | "FAILED_PRECONDITION"
-        | "context_length_exceeded" => 400,
+        | "context_length_exceeded"
+        | "exceed_context_size_error" => 400,
         "authentication_error" | "invalid_api_key" | "UNAUTHENTICATED" => 401,
         "billing_error" => 402,
         "permission_error" | "PERMISSION_DENIED" => 403,
@@ -302,6 +315,7 @@ fn status_of(code: &str) -> Option<u16> {
         | "rate_limit_exceeded"
         | "insufficient_quota"
         | "billing_hard_limit_reached"
+        | "billing_not_active"
         | "RESOURCE_EXHAUSTED" => 429,
         "api_error" | "server_error" | "INTERNAL" => 500,
         "UNAVAILABLE" => 503,

@@ -14,6 +14,7 @@ use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::answer::output_says;
 use super::classify::{Rules, Verdict, embedded};
 use super::error_signal::ErrorSignal;
 use super::sse::Frame;
@@ -37,7 +38,11 @@ pub enum FrameKind {
         content: bool,
     },
     /// The protocol's closing frame: the answer is whole.
-    Terminal,
+    Terminal {
+        /// True when this frame alone makes the answer one: it tells of a limit or a tool call, or
+        /// carries output that no frame before it has shown.
+        content: bool,
+    },
     /// The lane failed in mid-stream.
     Error(Box<Verdict>),
 }
@@ -130,7 +135,7 @@ fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8])
     }
 
     if data.trim_ascii() == b"[DONE]" {
-        return FrameKind::Terminal;
+        return FrameKind::Terminal { content: false };
     }
     if event == Some(b"error") {
         return error(rules, data);
@@ -226,7 +231,7 @@ fn anthropic(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
             },
             None => FrameKind::Lifecycle,
         },
-        "message_stop" => FrameKind::Terminal,
+        "message_stop" => FrameKind::Terminal { content: false },
         _ => FrameKind::Lifecycle,
     }
 }
@@ -236,10 +241,17 @@ fn responses(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
     struct Event<'a> {
         #[serde(rename = "type", borrow)]
         kind: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        response: Option<Response<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Response<'a> {
+        #[serde(borrow)]
+        output: Option<&'a RawValue>,
     }
 
     if data.trim_ascii() == b"[DONE]" {
-        return FrameKind::Terminal;
+        return FrameKind::Terminal { content: false };
     }
     let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
         return error(rules, data);
@@ -247,9 +259,10 @@ fn responses(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
     let named = event.map(String::from_utf8_lossy);
     match parsed.kind.or(named).as_deref() {
         Some("error" | "response.failed" | "response.error") => error(rules, data),
-        Some("response.completed" | "response.incomplete" | "response.cancelled") => {
-            FrameKind::Terminal
-        }
+        Some("response.incomplete") => FrameKind::Terminal { content: true },
+        Some("response.completed" | "response.cancelled") => FrameKind::Terminal {
+            content: output_says(parsed.response.and_then(|response| response.output)),
+        },
         Some(kind) if kind.ends_with(".delta") => FrameKind::Content,
         Some(kind) if kind.starts_with("response.") => FrameKind::Lifecycle,
         Some("keepalive" | "ping") => FrameKind::Ping,
@@ -341,7 +354,7 @@ fn cohere(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
     }
 
     if data.trim_ascii() == b"[DONE]" {
-        return FrameKind::Terminal;
+        return FrameKind::Terminal { content: false };
     }
     let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
         return error(rules, data);
@@ -350,7 +363,10 @@ fn cohere(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
     match parsed.kind.or(named).as_deref() {
         Some("message-end") => match parsed.delta.and_then(|delta| delta.finish_reason) {
             Some(reason) if matches!(reason.as_ref(), "ERROR" | "TIMEOUT") => error(rules, data),
-            _ => FrameKind::Terminal,
+            reason => FrameKind::Terminal {
+                content: reason
+                    .is_some_and(|reason| !matches!(reason.as_ref(), "COMPLETE" | "STOP_SEQUENCE")),
+            },
         },
         Some("content-delta" | "tool-plan-delta" | "tool-call-start" | "tool-call-delta") => {
             FrameKind::Content

@@ -154,8 +154,33 @@ fn answers_are_told_from_nothing() {
         (D::AnthropicCountTokens, "{}", "malformed"),
         (
             D::Responses,
-            r#"{"status":"completed","error":null,"output":[{"type":"message"}]}"#,
+            r#"{"status":"completed","error":null,"output":[{"type":"reasoning"},{"type":"message","content":[{"type":"output_text","text":"Hi"}]}]}"#,
             "good",
+        ),
+        (
+            D::Responses,
+            r#"{"status":"completed","output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}"#,
+            "good",
+        ),
+        (
+            D::Responses,
+            r#"{"status":"completed","output":[{"type":"function_call","name":"f","arguments":"{}"}]}"#,
+            "good",
+        ),
+        (
+            D::Responses,
+            r#"{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"reasoning"}]}"#,
+            "good",
+        ),
+        (
+            D::Responses,
+            r#"{"status":"completed","output":[{"type":"reasoning"},{"type":"message","content":[{"type":"output_text","text":""}]}]}"#,
+            "empty",
+        ),
+        (
+            D::Responses,
+            r#"{"status":"completed","output":null}"#,
+            "malformed",
         ),
         (
             D::Responses,
@@ -204,6 +229,21 @@ fn answers_are_told_from_nothing() {
             D::Cohere,
             r#"{"id":"1","message":{"role":"assistant"},"finish_reason":"MAX_TOKENS"}"#,
             "good",
+        ),
+        (
+            D::Cohere,
+            r#"{"id":"1","message":{"role":"assistant"},"finish_reason":"STOP_SEQUENCE"}"#,
+            "empty",
+        ),
+        (
+            D::Cohere,
+            r#"{"id":"1","message":{"role":"assistant","content":[{"type":"text","text":"Hi"}]},"finish_reason":"ERROR"}"#,
+            "error",
+        ),
+        (
+            D::OpenAiChat,
+            r#"{"choices":[{"message":{"role":"assistant","content":"Hi"},"finish_reason":"error","error":{"code":502}}]}"#,
+            "error",
         ),
         (D::Cohere, r#"{"message":"internal"}"#, "malformed"),
     ];

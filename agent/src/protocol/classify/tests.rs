@@ -190,6 +190,17 @@ fn an_empty_purse_is_hard_down_whatever_status_carries_it() {
         (Protocol::Responses, 429, openai("insufficient_quota", "m")),
         (
             Protocol::Openai,
+            429,
+            json!({"error": {"type": "billing_not_active", "code": "billing_not_active", "message": "m"}}),
+        ),
+        (Protocol::Gemini, 402, json!({})),
+        (
+            Protocol::Cohere,
+            402,
+            json!({"message": "payment required"}),
+        ),
+        (
+            Protocol::Openai,
             402,
             json!({"error": {"code": 402, "message": "Insufficient credits"}}),
         ),
@@ -405,6 +416,125 @@ fn a_dead_gemini_key_is_told_from_a_bad_argument() {
     );
 }
 
+/// Field report B20: a vendor's statuses do not always follow "401 and 403 are the key". A region
+/// that may not use the vendor is the caller's fault by default; an operator whose host is refused
+/// says so once in the map.
+#[test]
+fn geminis_refusals_are_told_apart_by_reason_before_status() {
+    let refusal = |code: u16, status: &str, reason: &str| {
+        json!({"error": {"code": code, "status": status, "message": "User location is not supported",
+            "details": [{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason,
+                "domain": "googleapis.com"}]}})
+    };
+    let location = json!({"error": {"code": 400, "status": "FAILED_PRECONDITION",
+        "message": "User location is not supported for the API use."}});
+    let rows = [
+        (
+            400,
+            refusal(400, "INVALID_ARGUMENT", "API_KEY_INVALID"),
+            D::HardDownAuth,
+        ),
+        (400, location.clone(), D::ClientFault),
+        (
+            403,
+            refusal(403, "PERMISSION_DENIED", "SERVICE_DISABLED"),
+            D::HardDownAuth,
+        ),
+        (
+            403,
+            refusal(403, "PERMISSION_DENIED", "API_KEY_SERVICE_BLOCKED"),
+            D::HardDownAuth,
+        ),
+        (
+            401,
+            refusal(401, "UNAUTHENTICATED", "ACCESS_TOKEN_EXPIRED"),
+            D::HardDownAuth,
+        ),
+    ];
+    for (status, body, disposition) in rows {
+        let verdict = lane(Protocol::Gemini).judge(status, &body);
+        assert_eq!(verdict.disposition, disposition, "{body}");
+    }
+    let mapped = lane(Protocol::Gemini).mapped("FAILED_PRECONDITION", ErrorMeaning::Auth);
+    assert_eq!(mapped.judge(400, &location).disposition, D::HardDownAuth);
+}
+
+/// Field report B17: a window spent for hours is a rate limit until the operator says otherwise;
+/// waits in prose or in unknown fields are no hints.
+#[test]
+fn a_spent_subscription_window_is_a_rate_limit_unless_mapped() {
+    let top = json!({"type": "usage_limit_reached", "resets_in_seconds": 18000});
+    for body in [top.clone(), json!({"error": top})] {
+        let verdict = lane(Protocol::Openai).judge(429, &body);
+        assert_eq!(verdict.disposition, D::Transient);
+        assert_eq!(verdict.retry_after, None);
+        assert_eq!(verdict.code.as_deref(), Some("usage_limit_reached"));
+        let mapped = lane(Protocol::Openai).mapped("usage_limit_reached", ErrorMeaning::Billing);
+        assert_eq!(mapped.judge(429, &body).disposition, D::HardDownBilling);
+    }
+}
+
+/// Field reports B21, B22: one flavour of a status is told from the others by the operator's map.
+#[test]
+fn a_mapped_code_takes_one_flavour_of_a_status_out_of_hard_down() {
+    let rows = [
+        (
+            402,
+            "output_too_expensive",
+            ErrorMeaning::Transient,
+            D::Transient,
+        ),
+        (
+            403,
+            "model_not_permitted",
+            ErrorMeaning::ClientFault,
+            D::ClientFault,
+        ),
+        (
+            401,
+            "token_rotating",
+            ErrorMeaning::Overloaded,
+            D::Transient,
+        ),
+    ];
+    for (status, code, meaning, disposition) in rows {
+        for protocol in [Protocol::Openai, Protocol::Responses, Protocol::Anthropic] {
+            let body = json!({"type": "error", "error": {"code": code, "message": "m"}});
+            let mapped = lane(protocol).mapped(code, meaning);
+            assert_eq!(
+                mapped.judge(status, &body).disposition,
+                disposition,
+                "{code}"
+            );
+            let plain = mapped.judge(status, &json!({"error": {"message": "m"}}));
+            assert!(
+                matches!(plain.outcome(), Outcome::HardDown { .. }),
+                "{code}"
+            );
+        }
+    }
+}
+
+/// Field report B15 in every reader: whole codes decide, words in the text never do.
+#[test]
+fn words_about_money_in_the_text_bench_no_lane() {
+    let text = "insufficient_quota: your credit balance and billing plan: quota exceeded, payment";
+    for protocol in PROTOCOLS {
+        for body in [
+            json!({"error": {"message": text, "code": "slow_down"}}),
+            json!({"message": text}),
+            json!({"error": text}),
+            json!({"detail": text}),
+        ] {
+            let verdict = lane(protocol).header("retry-after", "3").judge(429, &body);
+            assert_eq!(verdict.disposition, D::Transient, "{protocol:?} {body}");
+            assert_eq!(verdict.retry_after, Some(Duration::from_secs(3)));
+            let verdict = lane(protocol).judge(400, &body);
+            assert_eq!(verdict.disposition, D::ClientFault, "{protocol:?} {body}");
+        }
+    }
+}
+
 /// Field report B68: a caller's bad key must not bench a lane for everyone.
 #[test]
 fn the_callers_own_key_is_the_callers_fault() {
@@ -489,6 +619,62 @@ fn too_long_is_told_from_throttled_and_from_asking_for_too_much_output() {
             400,
             bare("too many tokens: total number of tokens in the prompt cannot exceed 4081"),
         ),
+        (
+            Protocol::Gemini,
+            400,
+            json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message":
+                "Unable to submit request because the input token count is 1500000 but model only supports up to 1048576."}}),
+        ),
+        (
+            Protocol::Anthropic,
+            400,
+            bare("Input is too long for requested model."),
+        ),
+        (
+            Protocol::Openai,
+            400,
+            json!({"error": {"code": 400, "type": "exceed_context_size_error", "message": "m"}}),
+        ),
+        (
+            Protocol::Openai,
+            400,
+            bare("request (9000 tokens) exceeds the available context size (8192 tokens)"),
+        ),
+        (
+            Protocol::Openai,
+            400,
+            bare(
+                "This model's maximum prompt length is 131072 but the request contains 140000 tokens.",
+            ),
+        ),
+        (
+            Protocol::Openai,
+            400,
+            openai(
+                "",
+                "This endpoint's maximum context length is 32768 tokens. However, you requested about 40000.",
+            ),
+        ),
+        (
+            Protocol::Openai,
+            400,
+            openai(
+                "",
+                "Invalid request: Your request exceeded model token limit: 8192",
+            ),
+        ),
+        (
+            Protocol::Openai,
+            413,
+            bare(
+                "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000",
+            ),
+        ),
+        (
+            Protocol::Openai,
+            400,
+            bare("The prompt is too long: 9000, model maximum context length: 8192"),
+        ),
     ];
     for (protocol, status, body) in positive {
         let verdict = lane(protocol).judge(status, &body);
@@ -519,6 +705,34 @@ fn too_long_is_told_from_throttled_and_from_asking_for_too_much_output() {
             404,
             openai("context_length_exceeded", "m"),
             D::ClientFault,
+        ),
+        (
+            Protocol::Openai,
+            400,
+            openai(
+                "",
+                "'max_tokens' is too large: 9000. This model's maximum context length is 8192 tokens",
+            ),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Gemini,
+            429,
+            gemini("RESOURCE_EXHAUSTED", json!([])),
+            D::Transient,
+        ),
+        (
+            Protocol::Gemini,
+            400,
+            json!({"error": {"code": 400, "status": "INVALID_ARGUMENT", "message":
+                "Unable to submit request because maxOutputTokens is out of range"}}),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Cohere,
+            500,
+            bare("too many tokens: total number of tokens in the prompt cannot exceed 4081"),
+            D::Transient,
         ),
         (
             Protocol::Openai,

@@ -44,7 +44,9 @@ fn watched(dialect: Dialect, stream: &str) -> Vec<FrameKind> {
         .collect()
 }
 
-use FrameKind::{Content, Error, Lifecycle, Ping, Terminal};
+use FrameKind::{Content, Error, Lifecycle, Ping};
+
+const TERMINAL: FrameKind = FrameKind::Terminal { content: false };
 
 const fn finish(natural: bool, content: bool) -> FrameKind {
     FrameKind::Finish { natural, content }
@@ -73,12 +75,12 @@ fn an_openai_stream_is_held_until_its_first_content() {
             Content,
             finish(true, false),
             Lifecycle,
-            Terminal
+            TERMINAL
         ]
     );
     assert_eq!(
         watched(Dialect::OpenAiChat, OPENAI).split_off(3),
-        [Content, Content, finish(true, false), Lifecycle, Terminal]
+        [Content, Content, finish(true, false), Lifecycle, TERMINAL]
     );
 }
 
@@ -222,7 +224,7 @@ fn an_anthropic_stream_is_held_until_its_first_content() {
         Content,
         Content,
         finish(false, false),
-        Terminal,
+        TERMINAL,
     ];
     assert_eq!(classified(Dialect::Anthropic, ANTHROPIC), wanted);
     assert_eq!(watched(Dialect::Anthropic, ANTHROPIC), wanted);
@@ -353,11 +355,11 @@ fn a_responses_stream_ends_and_fails_by_event() {
     );
     assert_eq!(
         classified(Dialect::Responses, stream),
-        [Lifecycle, Lifecycle, Content, Terminal]
+        [Lifecycle, Lifecycle, Content, TERMINAL]
     );
     assert_eq!(
         watched(Dialect::Responses, stream),
-        [Lifecycle, Lifecycle, Content, Terminal]
+        [Lifecycle, Lifecycle, Content, TERMINAL]
     );
     for (stream, disposition) in [
         (
@@ -375,6 +377,50 @@ fn a_responses_stream_ends_and_fails_by_event() {
         ] {
             assert_eq!(only_error(&kinds).disposition, disposition);
         }
+    }
+}
+
+/// Field reports B42, B48: a limit is an answer, and nothing said at all is none.
+#[test]
+fn closing_frames_tell_what_they_themselves_say() {
+    let rows = [
+        (
+            Dialect::Responses,
+            r#"{"type":"response.incomplete","response":{"status":"incomplete","output":[]}}"#,
+            true,
+        ),
+        (
+            Dialect::Responses,
+            r#"{"type":"response.completed","response":{"output":[{"type":"function_call"}]}}"#,
+            true,
+        ),
+        (
+            Dialect::Responses,
+            r#"{"type":"response.completed","response":{"output":[{"type":"reasoning"}]}}"#,
+            false,
+        ),
+        (
+            Dialect::Responses,
+            r#"{"type":"response.completed","response":{"output":[{"type":"message","content":[{"type":"output_text","text":""}]}]}}"#,
+            false,
+        ),
+        (
+            Dialect::Cohere,
+            r#"{"type":"message-end","delta":{"finish_reason":"MAX_TOKENS"}}"#,
+            true,
+        ),
+        (
+            Dialect::Cohere,
+            r#"{"type":"message-end","delta":{"finish_reason":"COMPLETE"}}"#,
+            false,
+        ),
+        (Dialect::Cohere, r#"{"type":"message-end"}"#, false),
+    ];
+    for (dialect, data, content) in rows {
+        let stream = format!("data: {data}\n\n");
+        let wanted = [FrameKind::Terminal { content }];
+        assert_eq!(classified(dialect, &stream), wanted, "{data}");
+        assert_eq!(watched(dialect, &stream), wanted, "{data}");
     }
 }
 
@@ -417,7 +463,7 @@ fn a_cohere_stream_ends_and_fails_with_message_end() {
         "event: content-end\ndata: {\"type\":\"content-end\",\"index\":0}\n\n",
         "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\n",
     );
-    let wanted = [Lifecycle, Lifecycle, Content, Lifecycle, Terminal];
+    let wanted = [Lifecycle, Lifecycle, Content, Lifecycle, TERMINAL];
     assert_eq!(classified(Dialect::Cohere, stream), wanted);
     assert_eq!(watched(Dialect::Cohere, stream), wanted);
     let failed = "data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"ERROR\"}}\n\n";
