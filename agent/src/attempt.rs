@@ -10,6 +10,7 @@ use crate::protocol::Dialect;
 use crate::protocol::answer::{self, Answer as Inspected};
 use crate::protocol::classify::{self, Rules, Verdict};
 use crate::protocol::headers::{self, Credential};
+use crate::protocol::query;
 use crate::protocol::rewrite::BodyChain;
 use crate::protocol::sse::SseReader;
 use crate::snapshot::Lane;
@@ -33,7 +34,9 @@ pub(crate) struct Asked {
     pub(crate) body: Bytes,
     /// Where the model name stands in the body; `None` when the path carries it.
     pub(crate) model: Option<Range<usize>>,
-    /// The caller's query, without credentials.
+    /// The caller wants an event stream.
+    pub(crate) streams: bool,
+    /// The caller's query.
     pub(crate) query: Option<String>,
 }
 
@@ -123,10 +126,15 @@ pub(crate) async fn attempt(
         return refused(rules, head, body, bounds).await;
     }
     let encoded = is_encoded(&head.headers);
-    if headers::is_event_stream(&head.headers) && !encoded {
-        opening::read(rules, asked.dialect, head, body, bounds).await
-    } else {
-        whole(rules, asked.dialect, head, body, bounds, encoded).await
+    if !headers::is_event_stream(&head.headers) || encoded {
+        return whole(rules, asked.dialect, head, body, bounds, encoded).await;
+    }
+    match opening::read(rules, asked.dialect, head, body, bounds).await {
+        // A caller that wants one document would take the frames for garbage.
+        Attempted::Content(_) | Attempted::Empty(_) if !asked.streams => {
+            Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
+        }
+        attempted => attempted,
     }
 }
 
@@ -148,12 +156,16 @@ async fn dispatch(
     let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
     let provider_headers = provider.credential.headers().ok_or(Unsent::Unready)?;
     let uri = lane.endpoint(asked.dialect).ok_or(Unsent::Unready)?;
-    let uri = with_query(uri, asked.query.as_deref());
     let credential = if passthrough {
         Credential::Passthrough
     } else {
         Credential::Own
     };
+    let query = asked
+        .query
+        .as_deref()
+        .and_then(|query| query::upstream_query(query, asked.dialect, credential));
+    let uri = with_query(uri, query.as_deref());
     let body = match &asked.model {
         Some(model) => BodyChain::with_model(&asked.body, model.clone(), &lane.upstream_model),
         None => BodyChain::whole(asked.body.clone()),

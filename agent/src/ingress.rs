@@ -111,9 +111,11 @@ async fn serve(
             allow: route.allow(),
         });
     }
-    if let Some(conflict) = headers::conflicting_length(request.headers()) {
+    let fault = headers::conflicting_length(request.headers())
+        .or_else(|| headers::host_fault(request.version(), request.headers()));
+    if let Some(fault) = fault {
         return Err(ErrorKind::BadRequest {
-            message: format!("{conflict}."),
+            message: format!("{fault}."),
             field: None,
         });
     }
@@ -122,13 +124,17 @@ async fn serve(
         return catalogue::answer(snapshot, caller, named).map(Served::Document);
     }
     let dialect = route.dialect;
-    let query = path::query(request.uri().query(), dialect);
+    let query = request.uri().query().map(str::to_owned);
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let (head, incoming) = request.into_parts();
     let upload_began = clock::now();
     let body = body::read(incoming, &head.headers, &snapshot.limits).await?;
     let waited = clock::now().saturating_duration_since(upload_began);
-    let (model, range) = model(&body, dialect, in_path)?;
+    let Named {
+        model,
+        range,
+        streams,
+    } = named(&body, dialect, in_path)?;
     let pool = resolve(snapshot, caller, &model, dialect)?;
     let job = Job {
         client: worker.client(),
@@ -138,6 +144,7 @@ async fn serve(
             headers: head.headers,
             body,
             model: range,
+            streams,
             query,
         },
         request_id: id.clone(),
@@ -146,21 +153,32 @@ async fn serve(
     Ok(Served::Job { job, pool, waited })
 }
 
-/// The model the caller means, and where its name stands in the body.
-fn model(
-    body: &Bytes,
-    dialect: Dialect,
-    in_path: Option<String>,
-) -> Result<(String, Option<Range<usize>>), ErrorKind> {
+/// What the caller named.
+struct Named {
+    model: String,
+    /// Where the model's name stands in the body; `None` when the path carries it.
+    range: Option<Range<usize>>,
+    /// The answer shall be an event stream.
+    streams: bool,
+}
+
+fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Named, ErrorKind> {
     if let (true, Some(model)) = (path::carries_model(dialect), &in_path) {
-        return Ok((model.clone(), None));
+        return Ok(Named {
+            model: model.clone(),
+            range: None,
+            streams: dialect == Dialect::GeminiStream,
+        });
     }
     let located = locate::locate(body).map_err(|error| ErrorKind::BadRequest {
         message: format!("{error}."),
         field: error.field().map(str::to_owned),
     })?;
-    let model = in_path.unwrap_or_else(|| located.model_name.into_owned());
-    Ok((model, Some(located.model)))
+    Ok(Named {
+        model: in_path.unwrap_or_else(|| located.model_name.into_owned()),
+        range: Some(located.model),
+        streams: located.stream,
+    })
 }
 
 fn resolve(

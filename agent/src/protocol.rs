@@ -1,19 +1,22 @@
 //! What the agent knows about the vendors' wire formats, and nothing about sockets or breakers.
 //!
 //! Each file answers one question of the request path: where the model name stands in a body
-//! (`locate`), how to send the same body with another name (`rewrite`), which path and headers go
-//! upstream (`endpoint`, `headers`), what an answer proves about a lane (`classify`, `answer`,
-//! `frames`, `retry_after`) and how the agent's own errors look to the caller (`error_body`).
+//! (`locate`), how to send the same body with another name (`rewrite`), which path, query and
+//! headers go upstream (`endpoint`, `query`, `headers`, `credentials`), what an answer proves about
+//! a lane (`classify`, `answer`, `frames`, `retry_after`) and how the agent's own errors look to the
+//! caller (`error_body`).
 //! Every function is pure: time and rules come in as arguments.
 
 pub mod answer;
 pub mod classify;
+pub mod credentials;
 pub mod endpoint;
 pub mod error_body;
 pub mod error_signal;
 pub mod frames;
 pub mod headers;
 pub mod locate;
+pub mod query;
 pub mod retry_after;
 pub mod rewrite;
 pub mod sse;

@@ -1,11 +1,9 @@
 //! Which operation a path means, and which model it names if it does.
 
 use crate::protocol::Dialect;
+use crate::protocol::query::decode;
 use http::{HeaderMap, Method};
 use std::borrow::Cow;
-
-/// Query parameters that carry a caller's credential and stay here.
-const CREDENTIAL_PARAMETERS: [&str; 3] = ["key", "api_key", "access_token"];
 
 /// A known path.
 #[derive(Debug, PartialEq, Eq)]
@@ -125,30 +123,6 @@ fn split_after(path: &str, segments: usize) -> Option<(&str, &str)> {
     (!prefix.is_empty()).then_some((prefix, operation))
 }
 
-/// Percent-decodes a name; what is no UTF-8 cannot be a configured name and stays as it is.
-fn decode(segment: &str) -> Cow<'_, str> {
-    if !segment.contains('%') {
-        return Cow::Borrowed(segment);
-    }
-    let mut bytes = Vec::with_capacity(segment.len());
-    let mut rest = segment.as_bytes();
-    while let Some((first, tail)) = rest.split_first() {
-        let decoded = (*first == b'%')
-            .then(|| tail.get(..2))
-            .flatten()
-            .and_then(|digits| std::str::from_utf8(digits).ok())
-            .and_then(|digits| u8::from_str_radix(digits, 16).ok());
-        if let Some(byte) = decoded {
-            bytes.push(byte);
-            rest = tail.get(2..).unwrap_or_default();
-        } else {
-            bytes.push(*first);
-            rest = tail;
-        }
-    }
-    String::from_utf8(bytes).map_or(Cow::Borrowed(segment), Cow::Owned)
-}
-
 fn guess(path: &str, headers: &HeaderMap) -> Dialect {
     if headers.contains_key("anthropic-version") || path.contains("/v1/messages") {
         Dialect::Anthropic
@@ -159,25 +133,6 @@ fn guess(path: &str, headers: &HeaderMap) -> Dialect {
     } else {
         Dialect::OpenAiChat
     }
-}
-
-/// The caller's query for the upstream: without credentials, and without what the endpoint of the
-/// dialect has already.
-pub(crate) fn query(query: Option<&str>, dialect: Dialect) -> Option<String> {
-    let kept: Vec<&str> = query?
-        .split('&')
-        .filter(|pair| {
-            let name = pair.split('=').next().unwrap_or_default();
-            let name = decode(name);
-            let set_by_endpoint = dialect == Dialect::GeminiStream && name == "alt";
-            !pair.is_empty()
-                && !set_by_endpoint
-                && !CREDENTIAL_PARAMETERS
-                    .iter()
-                    .any(|credential| name.eq_ignore_ascii_case(credential))
-        })
-        .collect();
-    (!kept.is_empty()).then(|| kept.join("&"))
 }
 
 #[cfg(test)]
@@ -256,16 +211,5 @@ mod tests {
             route("/x", &headers).unwrap_err().dialect,
             Dialect::Anthropic
         );
-    }
-
-    #[test]
-    fn credentials_in_the_query_stay_here() {
-        assert_eq!(
-            query(Some("beta=true&key=SECRET&Api_Key=x"), Dialect::Anthropic).as_deref(),
-            Some("beta=true")
-        );
-        assert_eq!(query(Some("%6bey=SECRET"), Dialect::OpenAiChat), None);
-        assert_eq!(query(Some("alt=sse"), Dialect::GeminiStream), None);
-        assert_eq!(query(None, Dialect::OpenAiChat), None);
     }
 }

@@ -4,13 +4,14 @@
 //! credential that belongs to the caller or to another provider, or it tells the provider who the
 //! caller is. Everything else passes, so that vendor features work without the agent knowing them.
 
+use http::Version;
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
     HeaderValue, TRANSFER_ENCODING,
 };
 use lanekeeper_model::gateway::BaseUrl;
 
-use super::Protocol;
+use super::{Protocol, credentials};
 
 /// The API version sent to Anthropic when neither the caller nor the operator names one.
 pub const ANTHROPIC_VERSION: &str = "2023-06-01";
@@ -113,11 +114,10 @@ pub fn upstream_request(
     let named = Named::by_connection(caller);
     for (name, value) in caller {
         let text = name.as_str();
-        let passes = if is_credential(text) {
-            credential == Credential::Passthrough && belongs_to(provider.protocol, text)
-        } else {
-            !stays_here(text)
-        };
+        let passes = !stays_here(text)
+            && credentials::header_owners(text).is_none_or(|owners| {
+                credential == Credential::Passthrough && owners.contains(&provider.protocol)
+            });
         if passes && !named.contains(text) {
             headers.append(name.clone(), value.clone());
         }
@@ -201,6 +201,19 @@ pub fn conflicting_length(headers: &HeaderMap) -> Option<&'static str> {
     }
 }
 
+/// What is wrong with the request's `Host` (RFC 9112, 3.2): every HTTP/1.1 request names one host,
+/// and none names two, or a proxy before the agent could have routed by another one. The text is
+/// fit for a 400 answer.
+#[must_use]
+pub fn host_fault(version: Version, headers: &HeaderMap) -> Option<&'static str> {
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version == Version::HTTP_11 => Some("the request has no host header"),
+        (Some(_), Some(_)) => Some("the request has several host headers"),
+        _ => None,
+    }
+}
+
 /// Headers that speak about one connection (RFC 9110, 7.6.1), and those a proxy must answer itself.
 fn is_hop_by_hop(name: &str) -> bool {
     matches!(
@@ -217,32 +230,6 @@ fn is_hop_by_hop(name: &str) -> bool {
             | "upgrade"
             | "http2-settings"
     )
-}
-
-/// Headers that hold or may hold a credential.
-fn is_credential(name: &str) -> bool {
-    matches!(
-        name,
-        "authorization"
-            | "x-api-key"
-            | "api-key"
-            | "x-goog-api-key"
-            | "x-goog-user-project"
-            | "cookie"
-            | "cookie2"
-            | "proxy-authorization"
-            | "x-amz-security-token"
-    )
-}
-
-/// The credential headers a protocol's own clients send.
-fn belongs_to(protocol: Protocol, name: &str) -> bool {
-    match protocol {
-        Protocol::Openai | Protocol::Responses => matches!(name, "authorization" | "api-key"),
-        Protocol::Anthropic => matches!(name, "x-api-key" | "authorization"),
-        Protocol::Gemini => matches!(name, "x-goog-api-key" | "authorization"),
-        Protocol::Cohere => name == "authorization",
-    }
 }
 
 /// Request headers that end at the agent.

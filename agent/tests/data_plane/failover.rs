@@ -3,8 +3,8 @@
 use crate::caller::chat;
 use crate::gateway::{Agent, Document, timed};
 use crate::upstream::{
-    ERROR_FRAME, ROLE, Script, Step, Upstream, answer, chunk, completion, json, stream, stream_end,
-    stream_head,
+    ERROR_FRAME, FINISH, ROLE, Script, Step, Upstream, answer, chunk, completion, json, stream,
+    stream_end, stream_head,
 };
 use std::time::Duration;
 
@@ -197,6 +197,27 @@ async fn every_fault_before_content_goes_to_the_sibling_and_is_booked() {
                 "{case}"
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn event_stream_for_a_call_that_wants_one_document_is_a_bad_body() {
+    let empty = vec![stream_head(), chunk(ROLE), chunk(FINISH), stream_end()];
+    for script in [stream(&["hel", "lo"]), empty] {
+        let (a, b) = (
+            Upstream::start(script).await,
+            Upstream::start(completion("hello")).await,
+        );
+        let agent = Agent::start(&Document::new().lane("a", &a).lane("b", &b).yaml()).await;
+        let got = chat("chat", false).send(agent.address).await;
+        assert_eq!(
+            (got.status.as_u16(), got.header("x-lanekeeper-lane")),
+            (200, Some("b"))
+        );
+        assert_eq!(got.header("content-type"), Some("application/json"));
+        assert_eq!(got.json()["choices"][0]["message"]["content"], "hello");
+        assert_eq!(agent.cell("chat", "a")["cause"]["kind"], "bad_body");
+        assert_eq!(agent.lane("a")["failed"], 1);
     }
 }
 

@@ -92,6 +92,56 @@ async fn body_that_does_not_come_is_timed_out() {
 }
 
 #[tokio::test]
+async fn request_must_name_exactly_one_host() {
+    let a = Upstream::start(completion("hello")).await;
+    let agent = agent(&a).await;
+    let body = r#"{"model":"chat","messages":[]}"#;
+    for (path, version, hosts, status) in [
+        ("/v1/chat/completions", "1.1", "", 400),
+        ("/v1/chat/completions", "1.1", "host: a\r\nhost: b\r\n", 400),
+        ("/v1/chat/completions", "1.1", "host: a\r\nhost: a\r\n", 400),
+        ("/v1/chat/completions", "1.0", "host: a\r\nhost: b\r\n", 400),
+        ("/v1/messages", "1.1", "", 400),
+        ("http://a/v1/chat/completions", "1.1", "", 400),
+        ("/v1/chat/completions", "1.1", "host: a\r\n", 200),
+        ("/v1/chat/completions", "1.0", "", 200),
+    ] {
+        let answer = raw(
+            &agent,
+            &format!(
+                "POST {path} HTTP/{version}\r\n{hosts}connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            ),
+        )
+        .await;
+        let case = format!("{path} {version} {hosts:?}: {answer}");
+        assert_eq!(
+            answer.split(' ').nth(1),
+            Some(&*status.to_string()),
+            "{case}"
+        );
+        if status == 400 {
+            let body: serde_json::Value =
+                serde_json::from_str(answer.split("\r\n\r\n").nth(1).unwrap()).unwrap();
+            let is_anthropic = body["type"] == "error";
+            assert_eq!(is_anthropic, path == "/v1/messages", "{case}");
+            let message = body["error"]["message"].as_str().unwrap();
+            assert!(message.contains("host header"), "{case}");
+        }
+    }
+    assert_eq!(a.hits(), 2);
+}
+
+/// Sends bytes and reads whatever comes until the agent closes.
+async fn raw(agent: &Agent, bytes: &str) -> String {
+    let mut stream = tokio::net::TcpStream::connect(agent.address).await.unwrap();
+    stream.write_all(bytes.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    answer
+}
+
+#[tokio::test]
 async fn direct_routes_reach_the_lane_under_a_cell_of_their_own() {
     let a = Upstream::start(completion("hello")).await;
     let agent = agent(&a).await;

@@ -187,3 +187,49 @@ async fn callers_own_key_goes_upstream_only_where_the_pool_says_so() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
     assert_eq!(agent.lane("a")["client_fault"], 1);
 }
+
+/// What a caller may prove itself with, or choose an account by.
+const CALLERS: [&str; 9] = [
+    "openai-organization",
+    "openai-project",
+    "x-goog-user-project",
+    "anthropic-organization-id",
+    "x-auth-token",
+    "ocp-apim-subscription-key",
+    "x-amzn-oidc-data",
+    "x-client-cert",
+    "cookie",
+];
+
+#[tokio::test]
+async fn nothing_a_caller_proves_itself_with_reaches_a_provider() {
+    for (pool, passed) in [
+        ("", &[] as &[&str]),
+        (
+            "upstream_credentials: passthrough",
+            &["openai-organization", "openai-project"],
+        ),
+    ] {
+        let a = Upstream::start(completion("hello")).await;
+        let agent = Agent::start(&Document::new().lane("a", &a).pool(pool).yaml()).await;
+        let mut ask = chat("chat", false)
+            .at("/v1/chat/completions?beta=true&token=S&sig=S&Api-Key=S&%6bey=S")
+            .with("idempotency-key", "7");
+        for name in CALLERS {
+            ask = ask.with(name, "caller");
+        }
+        assert_eq!(ask.send(agent.address).await.status, 200);
+        let seen = a.seen().remove(0);
+        assert!(
+            seen.path.ends_with("/v1/chat/completions?beta=true"),
+            "{}",
+            seen.path
+        );
+        assert_eq!(seen.header("idempotency-key"), Some("7"));
+        let crossed: Vec<&str> = CALLERS
+            .into_iter()
+            .filter(|name| seen.header(name).is_some())
+            .collect();
+        assert_eq!(crossed, passed, "{pool}");
+    }
+}

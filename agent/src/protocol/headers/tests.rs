@@ -166,6 +166,42 @@ fn passthrough_forwards_the_callers_key_of_that_dialect_only() {
 }
 
 #[test]
+fn account_of_a_request_is_chosen_by_the_operator_unless_the_key_is_the_callers() {
+    let caller = map(&[
+        ("openai-organization", "caller"),
+        ("openai-project", "caller"),
+        ("anthropic-workspace-id", "caller"),
+        ("x-goog-user-project", "caller"),
+        ("x-auth-token", "caller"),
+    ]);
+    let cases: &[(Protocol, &[&str])] = &[
+        (Protocol::Openai, &["openai-organization", "openai-project"]),
+        (
+            Protocol::Responses,
+            &["openai-organization", "openai-project"],
+        ),
+        (Protocol::Anthropic, &["anthropic-workspace-id"]),
+        (Protocol::Gemini, &["x-goog-user-project"]),
+        (Protocol::Cohere, &[]),
+    ];
+    for (protocol, own) in cases {
+        let headers = provider(*protocol, &[("openai-organization", "operator")], None);
+        let sent = upstream_request(&caller, &headers, Credential::Own);
+        assert!(!sent.values().any(|value| value == "caller"), "{sent:?}");
+        assert_eq!(sent.get("openai-organization").unwrap(), "operator");
+
+        let headers = provider(*protocol, &[], None);
+        let sent = upstream_request(&caller, &headers, Credential::Passthrough);
+        let passed: Vec<&str> = sent
+            .iter()
+            .filter(|(_, value)| *value == "caller")
+            .map(|(name, _)| name.as_str())
+            .collect();
+        assert_eq!(passed, *own, "{protocol:?}");
+    }
+}
+
+#[test]
 fn configured_headers_win_over_the_callers() {
     let caller = map(&[("anthropic-version", "2020-01-01"), ("x-team", "caller")]);
     let plain = upstream_request(
