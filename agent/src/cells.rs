@@ -247,6 +247,47 @@ impl CellSlot {
         }
     }
 
+    /// True while the cell keeps attempts away for what it has seen, whatever an operator says.
+    pub(crate) fn is_ailing(&self, now: Instant) -> bool {
+        let view = self.view(now);
+        view.machine_state != State::Closed || !view.parked_remaining.is_zero()
+    }
+
+    /// An active probe that began at `began` found the lane well.
+    pub(crate) fn recover(&self, began: Instant, now: Instant) {
+        let transition = self.guarded.lock().cell.recover(began, now);
+        self.tell_if(transition);
+    }
+
+    /// An active probe failed. A closed cell counts it like any attempt. After a cooldown it is
+    /// the probe that fails; a cooldown that still runs is neither begun again nor made longer,
+    /// but for a longer Retry-After. Returns true when every cell of the lane shall hear of it.
+    pub(crate) fn fail_probe(&self, proof: Proof, now: Instant) -> bool {
+        let (transitions, whole_lane) = {
+            let mut guarded = self.guarded.lock();
+            let outcome = proof.outcome(&guarded.policy, Circumstances::default());
+            let whole_lane = matches!(outcome, Outcome::HardDown { .. })
+                && guarded.policy.hard_down_scope == HardDownScope::Lane;
+            // Asked for and given back in one step: no slot is held while a probe runs.
+            let transitions = match guarded.cell.admit_degraded(now, Duration::ZERO) {
+                Admission::Pass(ticket) => [
+                    None,
+                    guarded.cell.settle(ticket, outcome, now, clock::jitter()),
+                ],
+                Admission::Probe(ticket, began) => [
+                    began,
+                    guarded.cell.settle(ticket, outcome, now, clock::jitter()),
+                ],
+                Admission::Refuse(_) => [None, None],
+            };
+            (transitions, whole_lane)
+        };
+        for transition in transitions {
+            self.tell_if(transition);
+        }
+        whole_lane
+    }
+
     /// Takes the policy of a new revision; state, cooldown and running probe stay.
     pub(crate) fn apply_policy(&self, policy: Arc<Policy>, now: Instant) {
         let transition = {

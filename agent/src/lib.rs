@@ -18,6 +18,7 @@ mod metrics;
 mod ops;
 pub mod plane;
 mod pool;
+mod probe;
 pub mod protocol;
 mod relay;
 mod reply;

@@ -8,6 +8,7 @@ mod handles;
 
 pub(crate) use handles::{CellMetrics, PoolMetrics};
 
+use crate::probe::ProbeOutcome;
 use handles::LazySeries;
 use prometheus_client::encoding::{EncodeLabelSet, text};
 use prometheus_client::metrics::counter::Counter;
@@ -49,6 +50,12 @@ struct PoolReasonLabels {
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct LaneLabels {
     lane: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct LaneOutcomeLabels {
+    lane: String,
+    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -167,6 +174,7 @@ pub(crate) struct Metrics {
     rejects: Family<CellLabels, Counter>,
     inflight: Family<LaneLabels, Gauge>,
     permits: Family<LaneLabels, Gauge>,
+    probes: Family<LaneOutcomeLabels, Counter>,
     queued: Family<PoolLabels, Gauge>,
     request_seconds: Histograms,
     first_content_seconds: Histograms,
@@ -197,6 +205,7 @@ impl Metrics {
             rejects: Family::default(),
             inflight: Family::default(),
             permits: Family::default(),
+            probes: Family::default(),
             config_revision: Gauge::default(),
             config_rejects: Counter::default(),
             reports: Counter::default(),
@@ -251,6 +260,7 @@ impl Metrics {
             "Permits left on lanes with a limit",
             metrics.permits.clone(),
         );
+        registry.register("probes", "Active probes of lanes", metrics.probes.clone());
         registry.register(
             "pool_queued",
             "Requests that wait for a permit",
@@ -383,6 +393,22 @@ impl Metrics {
         };
         self.inflight.remove(&labels);
         self.permits.remove(&labels);
+        for outcome in ProbeOutcome::ALL {
+            self.probes.remove(&LaneOutcomeLabels {
+                lane: lane.to_owned(),
+                outcome: outcome.as_str(),
+            });
+        }
+    }
+
+    /// Counts one turn of a lane's active probe.
+    pub(crate) fn probe(&self, lane: &str, outcome: ProbeOutcome) {
+        self.probes
+            .get_or_create_owned(&LaneOutcomeLabels {
+                lane: lane.to_owned(),
+                outcome: outcome.as_str(),
+            })
+            .inc();
     }
 
     /// Sets the gauges of one lane; called when the series are read.

@@ -4,6 +4,7 @@ use crate::cells::state_number;
 use crate::clock;
 use crate::ingress;
 use crate::metrics::Metrics;
+use crate::probe::{self, ProbeOutcome, Probing};
 use crate::snapshot::compile::compile;
 use crate::snapshot::live::{Live, Wiring};
 use crate::snapshot::{Lane, Snapshot};
@@ -13,7 +14,7 @@ use crate::visit::Counters;
 use arc_swap::ArcSwapOption;
 use hyper::service::service_fn;
 use lanekeeper_breaker::Selectable;
-use lanekeeper_model::{CellReport, ConfigSource, Gateway, Totals};
+use lanekeeper_model::{CellReport, ConfigSource, Gateway, LaneName, Totals};
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -52,7 +53,8 @@ pub struct Plane {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+/// What the clones of a plane share.
+pub(crate) struct Inner {
     snapshot: ArcSwapOption<Snapshot>,
     live: Mutex<Live>,
     metrics: Metrics,
@@ -61,6 +63,30 @@ struct Inner {
     tls: Result<Tls, String>,
     /// When the secrets' files were looked at last.
     secrets_read: Mutex<Instant>,
+    probing: Probing,
+}
+
+impl Inner {
+    /// The served revision.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.snapshot.load_full()
+    }
+
+    /// What the workers share about probes.
+    pub(crate) fn probing(&self) -> &Probing {
+        &self.probing
+    }
+
+    /// Counts one turn of a lane's probe; false when the lane has left, whose series must not come
+    /// back.
+    pub(crate) fn count_probe(&self, lane: &LaneName, outcome: ProbeOutcome) -> bool {
+        let live = self.live.lock();
+        let known = live.has_lane(lane);
+        if known {
+            self.metrics.probe(lane, outcome);
+        }
+        known
+    }
 }
 
 impl Default for Plane {
@@ -82,6 +108,7 @@ impl Plane {
                 changed: Arc::new(Notify::new()),
                 tls,
                 secrets_read: Mutex::new(clock::now()),
+                probing: Probing::default(),
             }),
         }
     }
@@ -105,6 +132,7 @@ impl Plane {
         inner.metrics.set_revision(revision);
         inner.snapshot.store(Some(Arc::new(snapshot)));
         drop(live);
+        inner.probing.configured();
         self.problems()
     }
 
@@ -127,6 +155,7 @@ impl Plane {
             .map(|snapshot| snapshot.problems())
             .unwrap_or_default();
         problems.extend(self.inner.tls.as_ref().err().cloned());
+        problems.extend(self.inner.probing.problems());
         problems
     }
 
@@ -262,6 +291,7 @@ impl Plane {
             limits.header_read_timeout = snapshot.limits.header_timeout;
         }
         let cut = worker.cut.clone();
+        let client = worker.client();
         let service = service_fn(move |request| {
             let worker = worker.clone();
             async move { Ok::<_, Infallible>(ingress::handle(&worker, request).await) }
@@ -276,6 +306,7 @@ impl Plane {
         let background = async {
             tokio::select! {
                 () = self.watch_secrets() => {}
+                () = probe::supervise(&self.inner, &client) => {}
                 () = drain.closing.cancelled() => {}
             }
             tokio::time::sleep(drain.grace).await;

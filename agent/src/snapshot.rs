@@ -17,7 +17,9 @@ use crate::secrets::{self, Resolved};
 use crate::upstream::Target;
 use arc_swap::ArcSwap;
 use http::{HeaderValue, Uri};
-use lanekeeper_model::gateway::{self, EmptyAnswer, ErrorMeaning, Limits, Protocol};
+use lanekeeper_model::gateway::{
+    self, BaseUrl, EmptyAnswer, ErrorMeaning, Health, Limits, Protocol,
+};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -95,6 +97,8 @@ pub(crate) struct Provider {
     pub(crate) error_map: BTreeMap<String, ErrorMeaning>,
     pub(crate) empty_answer: EmptyAnswer,
     pub(crate) credential: Credential,
+    /// Its active probes.
+    pub(crate) health: Health,
     /// The provider's own cell, where it has a policy of its own.
     pub(crate) cell: Option<Arc<CellSlot>>,
 }
@@ -112,6 +116,11 @@ impl Provider {
             (Ok(_), Some(reason)) if !passthrough => Some(reason.clone()),
             (Ok(_), _) => None,
         }
+    }
+
+    /// Where the document says it is.
+    pub(crate) fn base_url(&self) -> &BaseUrl {
+        &self.credential.declared.base_url
     }
 
     /// True when requests can go there.

@@ -10,7 +10,7 @@ use crate::protocol::{Dialect, endpoint};
 use crate::upstream::Target;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{
-    self, Failover, FleetMode, Gateway, HealthMode, OnAuthDown, OnExhausted, Protocol, Strategy,
+    self, Failover, FleetMode, Gateway, OnAuthDown, OnExhausted, Protocol, Strategy,
     UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
@@ -99,6 +99,7 @@ fn compile_provider(
         error_map: provider.error_map.clone(),
         empty_answer: provider.empty_answer,
         credential: Credential::new(provider),
+        health: provider.health.clone(),
         cell: provider
             .breaker
             .as_ref()
@@ -268,12 +269,6 @@ fn carry_rotation(members: &[Member], before: Option<&Pool>) -> Rotation {
 fn unserved(gateway: &Gateway) -> Vec<String> {
     let mut found = Vec::new();
     for provider in gateway.providers.values() {
-        if provider.health.mode != HealthMode::None {
-            found.push(format!(
-                "providers.{}.health is not served by this version; behaves as mode none",
-                provider.name
-            ));
-        }
         if provider
             .breaker
             .as_ref()

@@ -47,6 +47,11 @@ impl Live {
         state
     }
 
+    /// True while the served revision declares the lane.
+    pub(crate) fn has_lane(&self, lane: &LaneName) -> bool {
+        self.lanes.contains_key(lane)
+    }
+
     /// The cell of a (pool, lane) pair, obeying `policy` from now on.
     pub(crate) fn cell(
         &mut self,

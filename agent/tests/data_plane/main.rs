@@ -16,6 +16,7 @@ mod cancellation;
 mod exhaustion;
 mod failover;
 mod false_success;
+mod health;
 mod ingress;
 mod probes;
 mod providers;
