@@ -56,6 +56,9 @@ pub fn check_json(value: &Value) -> Result<Checked, Vec<Problem>> {
 }
 
 fn check(document: Value) -> Result<Checked, Vec<Problem>> {
+    text::refuse_too_large_as_json(&document)
+        .and_then(|()| validate::refuse_too_many_memberships(&document))
+        .map_err(|problem| vec![problem])?;
     let mut problems = schema::structural_problems(&document);
     let gateway = validate::resolve(&document, &mut problems);
     match gateway {
@@ -81,7 +84,11 @@ fn tidy(mut problems: Vec<Problem>) -> Vec<Problem> {
         problems.push(Problem::new(
             "",
             "too_many_problems",
-            format!("and {} more problems", more + 1),
+            format!(
+                "the list is cut: there are {} problems in all, {} more than are shown",
+                more + PROBLEMS_MAX,
+                more + 1
+            ),
         ));
     }
     problems

@@ -30,6 +30,9 @@ mod salvage;
 
 /// Most pools of a gateway.
 pub(crate) const POOLS_MAX: usize = 2_000;
+/// Most members of all pools together. Each is a cell that every agent keeps and may have to report:
+/// with the direct cells of [`LANES_MAX`] lanes they still fit into one report.
+pub(crate) const MEMBERSHIPS_MAX: usize = 50_000;
 /// Most lanes of a gateway.
 pub(crate) const LANES_MAX: usize = 10_000;
 /// Most providers of a gateway.
@@ -81,6 +84,28 @@ pub(crate) fn resolve(document: &Value, problems: &mut Vec<Problem>) -> Option<G
         clients: clients?,
         limits: limits?,
     })
+}
+
+/// Refuses a document whose pools have too many members together. Asked before everything else:
+/// looking closer at what no agent could carry would only cost time.
+pub(crate) fn refuse_too_many_memberships(document: &Value) -> Result<(), Problem> {
+    let pools = document.get("pools").and_then(Value::as_object);
+    let count: usize = pools
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, pool)| pool.get("members")?.as_array())
+        .map(Vec::len)
+        .sum();
+    if count > MEMBERSHIPS_MAX {
+        return Err(Problem::new(
+            "/pools",
+            "too_many",
+            format!(
+                "the pools have {count} members together; at most {MEMBERSHIPS_MAX} are allowed"
+            ),
+        ));
+    }
+    Ok(())
 }
 
 /// Collects problems.

@@ -9,8 +9,10 @@ pub const PROTOCOL_MAX: u32 = 1;
 
 /// Longest encoded message either side sends or accepts, in bytes (16 MiB).
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Longest JSON document in a push, in bytes: a message less a mebibyte for its envelope.
-pub const DOCUMENT_BYTES_MAX: usize = MESSAGE_BYTES_MAX - 1024 * 1024;
+/// Longest JSON document in a push, in bytes: the model's bound, which leaves a mebibyte of a message
+/// for its envelope.
+pub const DOCUMENT_BYTES_MAX: usize = lanekeeper_model::document::DOCUMENT_BYTES_MAX;
+const _: () = assert!(DOCUMENT_BYTES_MAX <= MESSAGE_BYTES_MAX - 1024 * 1024);
 /// Longest list of request headers, in bytes as HTTP/2 counts them.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
 /// Streams one connection may hold. An agent needs one; the rest is room for a successor and unary calls.

@@ -33,8 +33,11 @@ pub enum Error {
         /// The revision that is current now.
         current: u64,
     },
-    /// The last usable admin token would go (409). Nothing was written.
-    #[error("the last admin token cannot be removed")]
+    /// No admin token would remain that lives as long as this one (409). Nothing was written.
+    #[error(
+        "this is the last admin token that lives so long: create another admin token that does \
+         not expire, or expires later, before removing it"
+    )]
     LastAdmin,
     /// A bound on the number of stored objects is reached (409).
     #[error("there are {max} {kind}s already, which is the most")]

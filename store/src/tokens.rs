@@ -227,7 +227,8 @@ impl ConfigStore {
         rows.into_iter().map(token_of).collect()
     }
 
-    /// Revokes a token. An admin token only goes while another one works at that time.
+    /// Revokes a token. An admin token only goes while another one works that does not end before
+    /// it would: otherwise the last way in could be about to close by itself.
     ///
     /// # Errors
     /// [`Error::NotFound`] also when it is revoked already, [`Error::LastAdmin`],
@@ -292,21 +293,27 @@ async fn insert(
 
 async fn revoke(session: &mut Session, id: &str, change: &Change) -> Result<(), Error> {
     lock(session).await?;
-    let found: Option<(String, String)> = fetch!(session, connection => {
-        sqlx::query_as("SELECT name, role FROM tokens WHERE id = $1 AND revoked_ms IS NULL")
-            .bind(id)
-            .fetch_optional(connection)
+    let found: Option<(String, String, Option<i64>)> = fetch!(session, connection => {
+        sqlx::query_as(
+            "SELECT name, role, expires_ms FROM tokens WHERE id = $1 AND revoked_ms IS NULL",
+        )
+        .bind(id)
+        .fetch_optional(connection)
     })?;
-    let (name, role) = found.ok_or_else(|| Error::not_found(KIND, id))?;
-    if Role::parse(&role)? == Role::Admin {
+    let (name, role, expires_ms) = found.ok_or_else(|| Error::not_found(KIND, id))?;
+    let now = to_stored(change.now_ms);
+    let works = expires_ms.is_none_or(|expires_ms| expires_ms > now);
+    if works && Role::parse(&role)? == Role::Admin {
+        let lasts_until = expires_ms.unwrap_or(i64::MAX);
         let (others,): (i64,) = fetch!(session, connection => {
             sqlx::query_as(
                 "SELECT COUNT(*) FROM tokens
                  WHERE role = 'admin' AND id <> $1 AND revoked_ms IS NULL
-                   AND (expires_ms IS NULL OR expires_ms > $2)",
+                   AND (expires_ms IS NULL OR (expires_ms > $2 AND expires_ms >= $3))",
             )
             .bind(id)
-            .bind(to_stored(change.now_ms))
+            .bind(now)
+            .bind(lasts_until)
             .fetch_one(connection)
         })?;
         if others == 0 {
@@ -317,7 +324,7 @@ async fn revoke(session: &mut Session, id: &str, change: &Change) -> Result<(), 
         session,
         sqlx::query("UPDATE tokens SET revoked_ms = $2 WHERE id = $1")
             .bind(id)
-            .bind(to_stored(change.now_ms))
+            .bind(now)
     )?;
     let entry = NewEntry::done("token.revoke", resource(id), change)
         .before(json!({ "name": name, "role": role }));

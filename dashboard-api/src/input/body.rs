@@ -11,8 +11,8 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 use std::time::Duration;
 
-/// Largest gateway document, bytes: 10,000 lanes with every field set stay under it.
-pub(crate) const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+/// Largest gateway document, bytes.
+pub(crate) const MAX_DOCUMENT_BYTES: usize = lanekeeper_model::document::DOCUMENT_BYTES_MAX;
 /// Largest body of any other route, bytes.
 const MAX_FORM_BYTES: usize = 64 * 1024;
 /// Longest wait for a whole body.

@@ -907,6 +907,43 @@ fn too_many_entries_are_refused() {
     assert_eq!(found[0].code, "too_many");
 }
 
+/// A document whose pools have `whole` thousands of members, and `more`.
+fn with_memberships(whole: usize, more: usize) -> Value {
+    let mut document = base();
+    for number in 0..1_000 {
+        document["models"][format!("m{number}")] = json!({"provider": "p"});
+    }
+    let members = |count: usize| -> Vec<Value> {
+        (0..count)
+            .map(|number| json!({"target": format!("m{number}")}))
+            .collect()
+    };
+    document["pools"] = json!({});
+    for number in 0..whole {
+        document["pools"][format!("p{number}")] = json!({"members": members(1_000)});
+    }
+    if more > 0 {
+        document["pools"]["rest"] = json!({"members": members(more)});
+    }
+    document
+}
+
+#[test]
+fn pools_have_a_bound_on_their_members_together() {
+    // Each pool, each count is within its own bound: what an agent carries is the sum.
+    assert!(check_json(&with_memberships(50, 0)).is_ok());
+    let found = problems(&with_memberships(50, 1));
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert_eq!(
+        (found[0].pointer.as_str(), found[0].code.as_str()),
+        ("/pools", "too_many")
+    );
+    assert_eq!(
+        found[0].message,
+        "the pools have 50001 members together; at most 50000 are allowed"
+    );
+}
+
 #[test]
 fn the_list_of_problems_is_bounded() {
     let mut document = base();
@@ -918,7 +955,10 @@ fn the_list_of_problems_is_bounded() {
     let last = found.last().unwrap();
     assert_eq!(
         (last.code.as_str(), last.message.as_str()),
-        ("too_many_problems", "and 201 more problems")
+        (
+            "too_many_problems",
+            "the list is cut: there are 700 problems in all, 201 more than are shown"
+        )
     );
 }
 
@@ -1117,6 +1157,14 @@ fn yaml_errors_say_where() {
     );
     let huge = check_yaml(&" ".repeat(DOCUMENT_BYTES_MAX + 1)).unwrap_err();
     assert_eq!(huge[0].code, "too_large");
+    // However it came in: what is stored and pushed is its JSON text.
+    let mut document = base();
+    set(
+        &mut document,
+        "/labels",
+        json!({"a": "x".repeat(DOCUMENT_BYTES_MAX)}),
+    );
+    assert_eq!(problems(&document)[0].code, "too_large");
 }
 
 #[test]

@@ -18,6 +18,7 @@ on_each_engine! {
     a_token_ends_with_its_time,
     a_revoked_token_ends_on_every_replica,
     the_last_admin_stays,
+    an_admin_is_removed_only_while_another_lasts_as_long,
     admins_that_revoke_each_other_leave_one,
     one_of_many_first_starts_gets_the_bootstrap_token,
 }
@@ -187,6 +188,37 @@ async fn the_last_admin_stays(test: TestStore) {
             .unwrap()
             .is_some()
     );
+}
+
+async fn an_admin_is_removed_only_while_another_lasts_as_long(test: TestStore) {
+    let store = &test.store;
+    let make = async |name, expires_ms| {
+        store
+            .create_token(token(name, Role::Admin, expires_ms), &change("ann", 1))
+            .await
+            .unwrap()
+            .0
+            .id
+    };
+    let revoke = async |id: &str, now_ms| store.revoke_token(id, &change("ann", now_ms)).await;
+    let lasting = make("lasting", None).await;
+    let brief = make("brief", Some(100)).await;
+    // Once the brief one ends nobody could get in again.
+    let error = revoke(&lasting, 2).await.unwrap_err();
+    assert!(matches!(error, Error::LastAdmin), "{error:?}");
+    assert!(error.to_string().contains("does not expire"), "{error}");
+
+    let long = make("long", Some(1000)).await;
+    // The long one lives on after the brief one, which may go.
+    revoke(&brief, 3).await.unwrap();
+    assert!(matches!(
+        revoke(&lasting, 4).await.unwrap_err(),
+        Error::LastAdmin
+    ));
+    // One that has ended lets nobody in: removing it takes nothing away.
+    revoke(&long, 1001).await.unwrap();
+    make("another", None).await;
+    revoke(&lasting, 1002).await.unwrap();
 }
 
 async fn admins_that_revoke_each_other_leave_one(test: TestStore) {
