@@ -1,7 +1,7 @@
 //! Callers that leave at any moment leave nothing behind.
 
 use crate::caller::chat;
-use crate::gateway::{Agent, Document};
+use crate::gateway::{Agent, Document, eventually, timed};
 use crate::upstream::{
     DONE, ROLE, Script, Step, Upstream, chunk, completion, delta, json, stream_end, stream_head,
 };
@@ -35,6 +35,36 @@ fn script(kind: u8) -> Script {
             pause,
             Step::Close,
         ],
+    }
+}
+
+/// B77: nobody is served on behalf of a caller that has left.
+#[tokio::test]
+async fn caller_that_leaves_ends_its_search_for_a_lane() {
+    for streams in [false, true] {
+        let a = Upstream::start(vec![Step::Hang]).await;
+        let b = Upstream::start(completion("b")).await;
+        let document = Document::new()
+            .lane_at("a", a.address, 5, "")
+            .lane("b", &b)
+            .lane("c", &b);
+        let agent = Agent::start(&document.yaml()).await;
+        let address = agent.address;
+        let caller = tokio::spawn(async move { chat("chat", streams).send(address).await });
+        eventually("the lane was asked", || a.hits() == 1).await;
+        caller.abort();
+        let ((), took) = timed(eventually("its connection is closed", || a.gone() == 1)).await;
+        assert!(took < Duration::from_secs(1), "{took:?}");
+        agent.settles().await;
+        assert_eq!((a.hits(), b.hits()), (1, 0), "nobody else is asked");
+        let totals = agent.plane.totals();
+        assert_eq!((totals.exhausted, totals.failovers), (0, 0));
+        let cell = agent.cell("chat", "a");
+        assert_eq!(
+            (&cell["window"]["failed"], &cell["parked_remaining_s"]),
+            (&0.into(), &0.0.into()),
+            "the lane is not to blame: {cell}"
+        );
     }
 }
 

@@ -20,6 +20,8 @@ mod health;
 mod ingress;
 mod probes;
 mod providers;
+mod recovery;
 mod reload;
 mod strategies;
 mod streams;
+mod tripping;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -49,6 +50,7 @@ struct Shared {
     scripts: Mutex<VecDeque<Script>>,
     fallback: Mutex<Script>,
     seen: Mutex<Vec<Seen>>,
+    gone: AtomicUsize,
 }
 
 /// A listening provider. It stops with the test's runtime.
@@ -97,6 +99,11 @@ impl Upstream {
     pub(crate) fn hits(&self) -> usize {
         self.shared.seen.lock().unwrap().len()
     }
+
+    /// How many peers have left while a script hung.
+    pub(crate) fn gone(&self) -> usize {
+        self.shared.gone.load(Ordering::Relaxed)
+    }
 }
 
 async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
@@ -126,6 +133,7 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
                 Step::Hang => {
                     let mut byte = [0u8; 1];
                     let _ = stream.read(&mut byte).await;
+                    shared.gone.fetch_add(1, Ordering::Relaxed);
                     return;
                 }
             }
