@@ -347,7 +347,12 @@ impl Route<'_> {
     /// Nothing is left to try.
     fn give_up(mut self, exhaustion: Exhaustion, visit: Visit) -> Response<Body> {
         let soonest = exhaustion.retry_in();
-        let (kind, outcome) = match std::mem::take(&mut self.course.last) {
+        let last = match std::mem::take(&mut self.course.last) {
+            // A larger member is benched: the request is not too long, only too early.
+            Last::TooLong(_) if soonest.is_some_and(|wait| !wait.is_zero()) => Last::Failed,
+            last => last,
+        };
+        let (kind, outcome) = match last {
             Last::TooLong(Some(words)) => return self.relay_words(*words, visit),
             Last::TooLong(None) => (
                 ErrorKind::BadRequest {

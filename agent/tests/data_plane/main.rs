@@ -17,6 +17,7 @@ mod exhaustion;
 mod failover;
 mod false_success;
 mod health;
+mod hints;
 mod ingress;
 mod probes;
 mod providers;
