@@ -34,9 +34,9 @@ impl Client {
     /// Sends what `make` makes and waits for the head of the answer until `deadline`. The URI is
     /// path and query only; `make` must set `Host`.
     ///
-    /// A kept connection may have been closed by the peer in this very moment. When it breaks
-    /// before any byte of an answer, `make` is called once more and the request goes out on a new
-    /// connection; nobody is told, because it says nothing about the provider. Redirects are
+    /// A kept connection may have been closed by the peer in this very moment. When it breaks at
+    /// once and before any byte of an answer, `make` is called once more and the request goes out
+    /// on a new connection; nobody is told, because it says nothing about the provider. Redirects are
     /// answers like any other.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Client {
         if let Some(mut link) = self.idle.take(target.key()) {
             match link.exchange(make()).await {
                 Ok(answer) => return Ok(self.carried(answer, link, target)),
-                Err(broken) if broken.unanswered => {}
+                Err(broken) if broken.was_stale => {}
                 Err(broken) => return Err(broken.error),
             }
         }

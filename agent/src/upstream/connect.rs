@@ -7,9 +7,9 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -19,6 +19,7 @@ use tokio_rustls::client::TlsStream;
 use super::error::{Error, ErrorKind};
 use super::target::Target;
 use super::tls::Tls;
+use crate::clock;
 
 /// Addresses of one name that are tried at most.
 const MAX_ADDRESSES: usize = 8;
@@ -99,26 +100,63 @@ async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Error> {
     }
 }
 
-/// A connected stream that knows whether the peer has sent anything since it was last asked.
+/// A connected stream that notes what passes.
 #[derive(Debug)]
 pub(super) struct Transport {
     stream: Stream,
-    heard: Heard,
+    traffic: Traffic,
 }
 
-/// Shared with the request in flight: true once a byte came in.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Heard(Arc<AtomicBool>);
+/// What has passed since the request in flight began, shared with it.
+#[derive(Clone, Debug)]
+pub(super) struct Traffic(Arc<Noted>);
 
-impl Heard {
-    /// Forgets what came in before this request.
+#[derive(Debug)]
+struct Noted {
+    /// A byte came in.
+    heard: AtomicBool,
+    /// Nanoseconds from `opened` to the last byte that went out; 0 while none did.
+    sent: AtomicU64,
+    opened: Instant,
+}
+
+impl Traffic {
+    fn new() -> Self {
+        Self(Arc::new(Noted {
+            heard: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            opened: clock::now(),
+        }))
+    }
+
+    /// Forgets what passed before this request.
     pub(super) fn clear(&self) {
-        self.0.store(false, Ordering::Relaxed);
+        self.0.heard.store(false, Ordering::Relaxed);
+        self.0.sent.store(0, Ordering::Relaxed);
     }
 
     /// True when a byte of an answer came in.
-    pub(super) fn any(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+    pub(super) fn heard(&self) -> bool {
+        self.0.heard.load(Ordering::Relaxed)
+    }
+
+    /// How long ago the last byte of the request went out; `None` when none did.
+    pub(super) fn sent_ago(&self, now: Instant) -> Option<Duration> {
+        let sent = Duration::from_nanos(self.0.sent.load(Ordering::Relaxed));
+        let elapsed = now.saturating_duration_since(self.0.opened);
+        (!sent.is_zero()).then(|| elapsed.saturating_sub(sent))
+    }
+
+    fn note_read(&self) {
+        self.0.heard.store(true, Ordering::Relaxed);
+    }
+
+    fn note_write(&self, written: &Poll<io::Result<usize>>) {
+        if matches!(written, Poll::Ready(Ok(1..))) {
+            let elapsed = clock::now().saturating_duration_since(self.0.opened);
+            let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+            self.0.sent.store(nanos.max(1), Ordering::Relaxed);
+        }
     }
 }
 
@@ -132,19 +170,19 @@ impl Transport {
     fn plain(stream: TcpStream) -> Self {
         Self {
             stream: Stream::Plain(stream),
-            heard: Heard::default(),
+            traffic: Traffic::new(),
         }
     }
 
     fn tls(stream: TlsStream<TcpStream>) -> Self {
         Self {
             stream: Stream::Tls(Box::new(stream)),
-            heard: Heard::default(),
+            traffic: Traffic::new(),
         }
     }
 
-    pub(super) fn heard(&self) -> Heard {
-        self.heard.clone()
+    pub(super) fn traffic(&self) -> Traffic {
+        self.traffic.clone()
     }
 }
 
@@ -161,7 +199,7 @@ impl AsyncRead for Transport {
             Stream::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
         };
         if buf.filled().len() > before {
-            this.heard.0.store(true, Ordering::Relaxed);
+            this.traffic.note_read();
         }
         polled
     }
@@ -173,10 +211,13 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         buf: &[u8],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().stream {
+        let this = self.get_mut();
+        let written = match &mut this.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write(cx, buf),
             Stream::Tls(stream) => Pin::new(stream).poll_write(cx, buf),
-        }
+        };
+        this.traffic.note_write(&written);
+        written
     }
 
     fn poll_write_vectored(
@@ -184,10 +225,13 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         bufs: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.get_mut().stream {
+        let this = self.get_mut();
+        let written = match &mut this.stream {
             Stream::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
             Stream::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, bufs),
-        }
+        };
+        this.traffic.note_write(&written);
+        written
     }
 
     fn is_write_vectored(&self) -> bool {

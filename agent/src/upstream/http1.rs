@@ -7,29 +7,35 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 
-use super::connect::{Heard, Transport, connect};
+use super::connect::{Traffic, Transport, connect};
 use super::error::{Error, ErrorKind};
 use super::target::Target;
 use super::tls::Tls;
+use crate::clock;
 use crate::protocol::rewrite::BodyChain;
 
-/// Read buffer of one connection at most, in bytes; also the bound on an answer's headers.
+/// Read buffer of one connection at most, in bytes; also the bound on an answer's headers, whose number
+/// the HTTP library bounds at 100.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
-/// Headers of one answer at most.
-const MAX_HEADERS: usize = 128;
+
+/// A kept connection that breaks within this time of the request was closed by the peer before the
+/// request came: the refusal takes one round trip. A later break is the answer of a peer that had
+/// begun to work, and sending again would make it work twice.
+const STALE_WITHIN: Duration = Duration::from_millis(250);
 
 /// A connection and the means to use it.
 #[derive(Debug)]
 pub(super) struct Link {
     sender: SendRequest<BodyChain>,
     connection: Connection<TokioIo<Transport>, BodyChain>,
-    heard: Heard,
+    traffic: Traffic,
     finished: bool,
 }
 
@@ -37,25 +43,25 @@ pub(super) struct Link {
 #[derive(Debug)]
 pub(super) struct Broken {
     pub(super) error: Error,
-    /// True when the peer sent no byte of an answer, so that the request may be sent again.
-    pub(super) unanswered: bool,
+    /// True when the connection was dead before the request reached the peer, as far as can be
+    /// told, so that the request may be sent again.
+    pub(super) was_stale: bool,
 }
 
 impl Link {
     /// Opens a connection to a target.
     pub(super) async fn open(target: &Target, tls: &Tls) -> Result<Box<Self>, Error> {
         let transport = connect(target, tls).await?;
-        let heard = transport.heard();
+        let traffic = transport.traffic();
         let (sender, connection) = Builder::new()
             .max_buf_size(MAX_BUFFER_BYTES)
-            .max_headers(MAX_HEADERS)
             .handshake(TokioIo::new(transport))
             .await
             .map_err(|error| Error::from_hyper(&error))?;
         Ok(Box::new(Self {
             sender,
             connection,
-            heard,
+            traffic,
             finished: false,
         }))
     }
@@ -65,7 +71,7 @@ impl Link {
         &mut self,
         request: Request<BodyChain>,
     ) -> Result<Response<Incoming>, Broken> {
-        self.heard.clear();
+        self.traffic.clear();
         let mut answer = pin!(self.sender.send_request(request));
         let connection = &mut self.connection;
         let finished = &mut self.finished;
@@ -90,15 +96,21 @@ impl Link {
                 let error = Error::new(ErrorKind::Closed, "no answer");
                 return Err(Broken {
                     error,
-                    unanswered: !self.heard.any(),
+                    was_stale: self.was_stale(),
                 });
             }
         };
-        let unanswered = !self.heard.any() && !error.is_user() && !error.is_parse();
         Err(Broken {
+            was_stale: self.was_stale() && !error.is_user() && !error.is_parse(),
             error: Error::from_hyper(&error),
-            unanswered,
         })
+    }
+
+    /// True when the connection broke without a byte of an answer and so soon after the request
+    /// that the peer cannot have begun to work on it.
+    fn was_stale(&self) -> bool {
+        let sent_ago = self.traffic.sent_ago(clock::now());
+        !self.traffic.heard() && sent_ago.is_none_or(|ago| ago <= STALE_WITHIN)
     }
 
     /// Moves bytes between socket and body; true when the connection has ended.

@@ -258,6 +258,58 @@ async fn a_request_is_never_sent_a_third_time() {
     assert_eq!(peer.connections(), 2);
 }
 
+/// A peer that reads the request and works on it must not get it twice, however it ends.
+#[tokio::test]
+async fn a_kept_connection_that_breaks_late_is_a_failure_and_not_stale() {
+    for (reset, kind) in [(false, ErrorKind::Closed), (true, ErrorKind::Reset)] {
+        let peer = Peer::start(move |_, mut stream| async move {
+            read_request(&mut stream).await.unwrap();
+            stream.write_all(OK).await.unwrap();
+            read_request(&mut stream).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            if reset {
+                stream.set_zero_linger().unwrap();
+            }
+        })
+        .await;
+        let client = client();
+        text(client.send(&peer.target(), request, soon()).await.unwrap()).await;
+        let error = client
+            .send(&peer.target(), request, soon())
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), kind);
+        assert_eq!(peer.connections(), 1);
+    }
+}
+
+/// The time counts from the end of the request: a long upload ages nothing.
+#[tokio::test]
+async fn a_kept_connection_that_breaks_right_after_a_slow_upload_is_replaced() {
+    let peer = Peer::start(|number, mut stream| async move {
+        read_request(&mut stream).await.unwrap();
+        stream.write_all(OK).await.unwrap();
+        if number == 0 {
+            // Takes what is sent only after a while, and then is gone.
+            tokio::time::sleep(Duration::from_millis(400)).await;
+            read_request(&mut stream).await.unwrap();
+        }
+    })
+    .await;
+    let client = client();
+    text(client.send(&peer.target(), request, soon()).await.unwrap()).await;
+    let body = Bytes::from(vec![b'x'; 16 * 1024 * 1024]);
+    let large = || {
+        Request::post("/")
+            .header("host", "h")
+            .body(BodyChain::whole(body.clone()))
+            .unwrap()
+    };
+    let answer = client.send(&peer.target(), large, soon()).await.unwrap();
+    assert_eq!(text(answer).await, "hi");
+    assert_eq!(peer.connections(), 2);
+}
+
 #[tokio::test]
 async fn a_fresh_connection_that_closes_is_a_failure_at_once() {
     let peer = Peer::start(|_, mut stream| async move {

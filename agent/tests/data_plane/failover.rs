@@ -131,6 +131,7 @@ fn faults() -> Vec<(&'static str, Script, Booked)> {
     ]
 }
 
+/// Field reports B14, B40, B45 to B48, B55.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_fault_before_content_goes_to_the_sibling_and_is_booked() {
     for streaming in [false, true] {
@@ -239,6 +240,7 @@ async fn refused_connection_and_unknown_host_go_to_the_sibling() {
     assert_eq!(agent.cell("chat", "a")["cause"]["kind"], "connect");
 }
 
+/// Field report B80.
 #[tokio::test]
 async fn lane_of_a_failed_request_is_not_asked_twice() {
     let a = Upstream::start(json(503, "{}")).await;
@@ -249,6 +251,26 @@ async fn lane_of_a_failed_request_is_not_asked_twice() {
     let got = chat("chat", false).send(agent.address).await;
     assert_eq!(got.status, 503, "{got:?}");
     assert_eq!(a.hits(), 1);
+}
+
+#[tokio::test]
+async fn lane_whose_kept_connection_dies_at_work_gets_the_request_once() {
+    for death in [Step::Close, Step::Reset] {
+        let a = Upstream::start(vec![Step::Pause(Duration::from_millis(400)), death]).await;
+        let b = Upstream::start(completion("other")).await;
+        a.next(completion("hello"));
+        let document = Document::new()
+            .lane_at("a", a.address, 1000, "")
+            .lane("b", &b);
+        let agent = Agent::start(&document.yaml()).await;
+        let got = chat("chat", false).send(agent.address).await;
+        assert!(got.body.contains("hello"), "{got:?}");
+        let got = chat("chat", false).send(agent.address).await;
+        assert!(got.body.contains("other"), "{got:?}");
+        assert_eq!(got.header("x-lanekeeper-attempts"), Some("2"));
+        assert_eq!((a.hits(), b.hits()), (2, 1));
+        assert_eq!(agent.cell("chat", "a")["window"]["failed"], 1);
+    }
 }
 
 #[tokio::test]
@@ -482,6 +504,7 @@ async fn drained_and_excluded_members_are_never_selected() {
     assert_eq!((got.status.as_u16(), b.hits(), c.hits()), (503, 0, 0));
 }
 
+/// Field report B55.
 #[tokio::test]
 async fn slow_but_healthy_answer_is_no_failure() {
     let slow = vec![
