@@ -23,7 +23,6 @@ use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, UpstreamCredentials};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
 
 mod exhausted;
 
@@ -38,7 +37,6 @@ pub(crate) struct Job {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) asked: Asked,
     pub(crate) request_id: RequestId,
-    pub(crate) cut: CancellationToken,
 }
 
 /// What the attempts so far have shown.
@@ -115,28 +113,40 @@ pub(crate) async fn run(
         pool,
     };
     visit.dispatched(waited, now);
-    loop {
-        let chosen = match route.choose().await {
-            Ok(chosen) => chosen,
-            Err(exhaustion) => return route.give_up(exhaustion, visit),
-        };
-        if let Some(reason) = route.reason.take() {
-            visit.count_failover(reason);
-        }
-        match route.attempt(chosen, visit).await {
-            Step::Done(response) => return response,
-            Step::Next(back) => visit = back,
-        }
-    }
+    let cut = visit.cut();
+    let served = tokio::select! {
+        biased;
+        response = route.serve(visit) => Some(response),
+        () = cut.cancelled() => None,
+    };
+    // A caller that still waits when the agent ends is told so; its attempt is given up.
+    served.unwrap_or_else(|| route.refuse(&ErrorKind::ShuttingDown))
 }
 
 impl Route<'_> {
+    async fn serve(&mut self, mut visit: Visit) -> Response<Body> {
+        loop {
+            let chosen = match self.choose().await {
+                Ok(chosen) => chosen,
+                Err(exhaustion) => return self.give_up(exhaustion, visit),
+            };
+            if let Some(reason) = self.reason.take() {
+                visit.count_failover(reason);
+            }
+            match self.attempt(chosen, visit).await {
+                Step::Done(response) => return response,
+                Step::Next(back) => visit = back,
+            }
+        }
+    }
+
     fn demand(&self, in_turn: bool) -> Demand<'_> {
         Demand {
             protocol: self.job.asked.dialect.protocol(),
             tried: &self.course.tried,
             larger_than: self.course.larger_than,
             session: self.session.as_deref(),
+            endpoint: self.job.asked.dialect.endpoint_name(),
             in_turn,
         }
     }
@@ -178,7 +188,7 @@ impl Route<'_> {
                     if !asked_again {
                         asked_again = true;
                         grant.settle(Proof::Neutral, Circumstances::default(), clock::now());
-                        match member.claim_again(clock::now()) {
+                        match member.claim_again(self.job.asked.dialect.endpoint_name(), clock::now()) {
                             Some(again) => {
                                 grant = again;
                                 continue;
@@ -234,7 +244,7 @@ impl Route<'_> {
             return None;
         }
         tokio::time::sleep(wait).await;
-        member.claim_again(clock::now())
+        member.claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
     }
 
     fn bounds(&self, member: &Member) -> Bounds {
@@ -333,7 +343,7 @@ impl Route<'_> {
                     dialect: self.job.asked.dialect,
                     request_id: self.job.request_id.as_str().to_owned(),
                     passthrough,
-                    cut: self.job.cut.clone(),
+                    cut: visit.cut(),
                 };
                 let relay = Relay::new(running, origin, grant, visit, booking);
                 Body::Relay(Box::new(relay))
@@ -345,7 +355,7 @@ impl Route<'_> {
     }
 
     /// Nothing is left to try.
-    fn give_up(mut self, exhaustion: Exhaustion, visit: Visit) -> Response<Body> {
+    fn give_up(&mut self, exhaustion: Exhaustion, visit: Visit) -> Response<Body> {
         let soonest = exhaustion.retry_in();
         let last = match std::mem::take(&mut self.course.last) {
             // A larger member is benched: the request is not too long, only too early.

@@ -47,8 +47,8 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             retry_after: BUSY_RETRY_AFTER,
         });
     };
-    let Some(mut visit) = Visit::begin(worker.counters(), snapshot.limits.inbound_max, began)
-    else {
+    let most = snapshot.limits.inbound_max;
+    let Some(mut visit) = Visit::begin(worker.counters(), most, worker.cut(), began) else {
         return refuse(&ErrorKind::Exhausted {
             retry_after: BUSY_RETRY_AFTER,
         });
@@ -77,7 +77,10 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             reply::document(&document, &id)
         }
         Err(kind) => {
-            visit.end(RequestOutcome::ClientFault);
+            visit.end(match kind {
+                ErrorKind::ShuttingDown => RequestOutcome::Failed,
+                _ => RequestOutcome::ClientFault,
+            });
             refuse(&kind)
         }
     }
@@ -128,7 +131,12 @@ async fn serve(
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let (head, incoming) = request.into_parts();
     let upload_began = clock::now();
-    let body = body::read(incoming, &head.headers, &snapshot.limits).await?;
+    let cut = worker.cut();
+    let body = tokio::select! {
+        biased;
+        body = body::read(incoming, &head.headers, &snapshot.limits) => body?,
+        () = cut.cancelled() => return Err(ErrorKind::ShuttingDown),
+    };
     let waited = clock::now().saturating_duration_since(upload_began);
     let Named {
         model,
@@ -148,7 +156,6 @@ async fn serve(
             query,
         },
         request_id: id.clone(),
-        cut: worker.cut(),
     };
     Ok(Served::Job { job, pool, waited })
 }

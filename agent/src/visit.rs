@@ -8,6 +8,7 @@ use lanekeeper_model::Totals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// The agent's request counts since it started.
 #[derive(Default)]
@@ -34,24 +35,33 @@ impl Counters {
     }
 }
 
-/// A request that is being served. Dropping it without [`Visit::end`] means the caller left.
+/// A request that is being served. Dropping it without [`Visit::end`] means the caller left, or
+/// that the agent does.
 pub(crate) struct Visit {
     counters: Arc<Counters>,
     pool: Option<Arc<PoolState>>,
     caller: Option<Caller>,
+    cut: CancellationToken,
     began: Instant,
     ended: bool,
 }
 
 impl Visit {
-    /// Takes one of `most` places at a time; `None` when all are taken.
-    pub(crate) fn begin(counters: &Arc<Counters>, most: usize, now: Instant) -> Option<Self> {
+    /// Takes one of `most` places at a time; `None` when all are taken. `cut` is cancelled when the
+    /// agent's grace for running requests is over.
+    pub(crate) fn begin(
+        counters: &Arc<Counters>,
+        most: usize,
+        cut: CancellationToken,
+        now: Instant,
+    ) -> Option<Self> {
         counters.requests.fetch_add(1, Ordering::Relaxed);
         let before = counters.inflight.fetch_add(1, Ordering::AcqRel);
         let visit = Self {
             counters: Arc::clone(counters),
             pool: None,
             caller: None,
+            cut,
             began: now,
             ended: false,
         };
@@ -66,6 +76,11 @@ impl Visit {
     /// The caller's own place is held as long as the visit.
     pub(crate) fn hold(&mut self, caller: Caller) {
         self.caller = Some(caller);
+    }
+
+    /// Cancelled when the visit has to end, whatever it waits for.
+    pub(crate) fn cut(&self) -> CancellationToken {
+        self.cut.clone()
     }
 
     /// The visit counts for this pool from now on.
@@ -131,7 +146,11 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         if !self.ended {
-            self.book(RequestOutcome::Cancelled);
+            self.book(if self.cut.is_cancelled() {
+                RequestOutcome::Failed
+            } else {
+                RequestOutcome::Cancelled
+            });
         }
         self.counters.inflight.fetch_sub(1, Ordering::AcqRel);
     }

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 use super::{Dialect, Protocol};
 
+/// Retry-After of an agent that is being shut down: another one, or its successor, listens already.
+const SHUTDOWN_RETRY_AFTER: Duration = Duration::from_secs(1);
+
 /// Something the agent has to tell the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -69,7 +72,7 @@ pub enum ErrorKind {
     UpstreamAuth,
     /// 502: the answer of the last member was no answer.
     BadGateway,
-    /// 503 in a running stream: the agent is being shut down.
+    /// 503, or the end of a running stream: the agent is being shut down.
     ShuttingDown,
     /// 500: a fault of the agent.
     Internal,
@@ -173,6 +176,7 @@ impl ErrorKind {
             Self::RateLimited { retry_after } | Self::Exhausted { retry_after } => {
                 Some(*retry_after)
             }
+            Self::ShuttingDown => Some(SHUTDOWN_RETRY_AFTER),
             _ => None,
         }
     }

@@ -1,6 +1,6 @@
 //! After the first content: how streams end, well and badly.
 
-use crate::caller::chat;
+use crate::caller::{Ask, chat};
 use crate::gateway::{Agent, Document, eventually};
 use crate::upstream::{
     DONE, ERROR_FRAME, FINISH, ROLE, Script, Step, Upstream, chunk, completion, delta, stream,
@@ -8,6 +8,8 @@ use crate::upstream::{
 };
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 
 fn after_content(steps: Vec<Step>) -> Script {
@@ -72,6 +74,7 @@ async fn frames_cut_at_every_byte_pass_byte_for_byte() {
     }
 }
 
+/// Field reports B40, B44, B51.
 #[tokio::test]
 async fn stream_that_dies_after_content_ends_in_an_error_event_and_a_broken_connection() {
     for (death, steps, kind) in [
@@ -141,6 +144,7 @@ async fn stream_that_dies_after_content_ends_in_an_error_event_and_a_broken_conn
     }
 }
 
+/// Field report B78.
 #[tokio::test]
 async fn lane_that_always_dies_after_content_trips() {
     let a = Upstream::start(after_content(vec![Step::Close])).await;
@@ -153,6 +157,7 @@ async fn lane_that_always_dies_after_content_trips() {
     assert_eq!(a.hits(), 5);
 }
 
+/// Field report B51.
 #[tokio::test]
 async fn finish_without_the_closing_frame_is_accepted() {
     let a = Upstream::start(after_content(vec![chunk(FINISH), stream_end()])).await;
@@ -163,6 +168,7 @@ async fn finish_without_the_closing_frame_is_accepted() {
     assert_eq!(agent.lane("a")["ok"], 1);
 }
 
+/// Field reports B48, B49.
 #[tokio::test]
 async fn empty_answer_is_relayed_and_proves_nothing() {
     let mut script = vec![
@@ -258,6 +264,84 @@ async fn end_of_the_grace_cuts_streams_with_an_error_event_and_blames_nobody() {
 }
 
 #[tokio::test]
+async fn end_of_the_grace_tells_every_waiting_caller_and_blames_nobody() {
+    let a = Upstream::start(vec![Step::Hang]).await;
+    let pings = vec![stream_head(), chunk(": ping\n\n"), chunk(ROLE), Step::Hang];
+    let b = Upstream::start(pings).await;
+    let document = Document::new()
+        .lane_at("a", a.address, 1, "max_concurrent: 1")
+        .lane_at("b", b.address, 0, "")
+        .pool("on_exhausted: {queue: {max_ms: 60000}}");
+    let agent = Agent::start(&document.yaml()).await;
+    let address = agent.address;
+    let ask = |ask: Ask| tokio::spawn(async move { ask.send(address).await });
+    let mut callers = vec![ask(chat("chat", false))];
+    eventually("the first waits for the lane", || a.hits() == 1).await;
+    callers.push(ask(chat("chat", true)));
+    callers.push(ask(chat("b", true)));
+    eventually("all wait", || {
+        let stats = serde_json::to_value(agent.plane.stats()).unwrap();
+        b.hits() == 1 && stats["pools"][0]["queued"] == 1
+    })
+    .await;
+    let mut uploading = TcpStream::connect(address).await.unwrap();
+    uploading
+        .write_all(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\n{")
+        .await
+        .unwrap();
+    eventually("one still sends its body", || {
+        agent.plane.totals().inflight == 4
+    })
+    .await;
+    agent.drain.closing.cancel();
+    for caller in callers {
+        let got = caller.await.unwrap();
+        assert_eq!((got.status.as_u16(), got.whole), (503, true), "{got:?}");
+        assert_eq!(got.json()["error"]["code"], "shutting_down");
+        assert_eq!(got.header("retry-after"), Some("1"));
+    }
+    let mut answer = String::new();
+    uploading.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
+    assert!(answer.contains("\"overloaded_error\""), "{answer}");
+    agent.settles().await;
+    let totals = agent.plane.totals();
+    assert_eq!((totals.failed, totals.exhausted), (4, 0));
+    for lane in ["a", "b"] {
+        assert_eq!(agent.lane(lane)["failed"], 0, "{lane}");
+        assert_eq!(agent.lane(lane)["requests_spent"], 0, "{lane}");
+    }
+}
+
+#[tokio::test]
+async fn frames_that_come_with_the_first_content_can_still_be_an_error() {
+    for (case, tail) in [
+        ("no JSON", "data: }{\n\n"),
+        ("null", "data: null\n\n"),
+        ("the lane's own error", ERROR_FRAME),
+        (
+            "more content, then no JSON",
+            &[&delta("lo"), "data: }{\n\n"].concat(),
+        ),
+    ] {
+        for end in [vec![stream_end()], vec![Step::Close], vec![Step::Hang]] {
+            let mut script = vec![stream_head(), chunk(&[ROLE, &delta("hel"), tail].concat())];
+            script.extend(end);
+            let a = Upstream::start(script).await;
+            let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+            let got = chat("chat", true).send(agent.address).await;
+            assert!(!got.whole && got.body.contains("hel"), "{case}: {got:?}");
+            assert!(!got.body.contains("[DONE]"), "{case}: {got:?}");
+            let last = got.body.trim_end().rsplit("data: ").next().unwrap();
+            let event: serde_json::Value = serde_json::from_str(last).unwrap();
+            assert!(event["error"]["message"].is_string(), "{case}: {got:?}");
+            agent.settles().await;
+            assert_eq!(agent.cell("chat", "a")["window"]["failed"], 1, "{case}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn held_content_lets_an_early_death_fail_over() {
     let a = Upstream::start(after_content(vec![
         Step::Pause(Duration::from_millis(30)),
@@ -287,6 +371,7 @@ async fn held_content_lets_an_early_death_fail_over() {
     assert!(got.whole, "{got:?}");
 }
 
+/// Field report B48.
 #[tokio::test]
 async fn empty_answer_is_tried_once_more_where_the_provider_says_so() {
     let empty = vec![
