@@ -13,6 +13,7 @@ pub mod credentials;
 pub mod endpoint;
 pub mod error_body;
 pub mod error_signal;
+pub mod fields;
 pub mod frames;
 pub mod headers;
 pub mod locate;

@@ -1,6 +1,7 @@
 //! Accepts connections and serves them over HTTP/1.1 until told to stop.
 
 use crate::Limits;
+use crate::limits::MAX_HEADERS;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -56,8 +57,11 @@ where
     http.timer(TokioTimer::new())
         .header_read_timeout(limits.header_read_timeout)
         .max_buf_size(limits.buffer_bytes())
-        .max_headers(limits.max_headers)
         .half_close(false);
+    // Naming the bound, even the same one, makes the library set memory aside for every request.
+    if limits.max_headers != MAX_HEADERS {
+        http.max_headers(limits.max_headers);
+    }
     let open = Arc::new(Semaphore::new(limits.max_connections));
     let connections = TaskTracker::new();
     let cut = CancellationToken::new();

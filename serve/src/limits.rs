@@ -8,8 +8,9 @@ const MAX_CONNECTIONS: usize = 8192;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of one request's headers, and so the size of the read buffer.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
-/// Header lines of one request.
-const MAX_HEADERS: usize = 128;
+/// Header lines of one request: the HTTP library's own bound, up to which it parses without setting
+/// memory aside.
+pub(crate) const MAX_HEADERS: usize = 100;
 /// Smallest read buffer the HTTP library accepts.
 const MIN_HEADER_BYTES: usize = 8 * 1024;
 
@@ -21,7 +22,7 @@ const MIN_HEADER_BYTES: usize = 8 * 1024;
 /// use lanekeeper_serve::Limits;
 ///
 /// let limits = Limits { max_connections: 64, ..Limits::default() };
-/// assert_eq!(limits.max_headers, 128);
+/// assert_eq!(limits.max_headers, 100);
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
@@ -31,7 +32,7 @@ pub struct Limits {
     pub header_read_timeout: Duration,
     /// Largest size of one request's headers; more is answered 431. Default 64 KiB, at least 8 KiB.
     pub max_header_bytes: usize,
-    /// Largest number of header lines; more is answered 431. Default 128.
+    /// Largest number of header lines; more is answered 431. Default 100.
     pub max_headers: usize,
 }
 

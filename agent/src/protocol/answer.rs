@@ -5,7 +5,6 @@
 //! Such a body must fail over while nothing was sent, and must never be relayed as a success.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -13,7 +12,8 @@ use serde_json::value::RawValue;
 use super::Dialect;
 use super::classify::{Rules, Verdict, embedded};
 use super::error_signal::ErrorSignal;
-use super::frames::filled;
+use super::fields::Fields;
+use super::frames::{self, filled};
 
 /// What a body proves.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,15 +28,15 @@ pub enum Answer {
     Malformed,
 }
 
-type Fields<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
-
 /// Judges the whole body of a 200, without its content encoding.
 #[must_use]
 pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
-    let Ok(top) = serde_json::from_slice::<Fields<'_>>(body) else {
+    // Text is checked once here, and not again with every value.
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let Ok(top) = serde_json::from_str::<Fields<'_>>(text) else {
         return Answer::Malformed;
     };
-    let raw = |key: &str| top.get(key).copied();
+    let raw = |key: &str| top.get(key);
     let is = |key: &str, wanted: &str| raw(key).is_some_and(|value| value.get() == wanted);
     if filled(raw("error")) || is("type", "\"error\"") || is("status", "\"failed\"") {
         return error(rules, body);
@@ -77,10 +77,12 @@ fn has_failed(dialect: Dialect, choices: Option<&RawValue>, reason: Option<&RawV
         finish_reason: Option<Cow<'a, str>>,
     }
     match dialect {
-        Dialect::OpenAiChat | Dialect::OpenAiCompletions => parsed::<Vec<Choice<'_>>>(choices)
-            .is_some_and(|choices| {
-                { choices.iter() }.any(|choice| choice.finish_reason.as_deref() == Some("error"))
-            }),
+        Dialect::OpenAiChat | Dialect::OpenAiCompletions => {
+            // Nearly every answer is spared the reading.
+            let suspect = choices.filter(|choices| frames::names_error(choices.get().as_bytes()));
+            let choices = parsed::<Vec<Choice<'_>>>(suspect).unwrap_or_default();
+            { choices.iter() }.any(|choice| choice.finish_reason.as_deref() == Some("error"))
+        }
         Dialect::Cohere => {
             let reason = parsed::<Cow<'_, str>>(reason);
             matches!(reason.as_deref(), Some("ERROR" | "TIMEOUT"))
@@ -102,11 +104,11 @@ pub(super) fn output_says(output: Option<&RawValue>) -> bool {
     let items = parsed::<Vec<Item<'_>>>(output).unwrap_or_default();
     items.iter().any(|item| match item.kind.as_deref() {
         Some("reasoning") => false,
-        Some("message") => item.content.iter().flatten().any(|part| {
-            ["text", "refusal"]
-                .iter()
-                .any(|key| filled(part.get(*key).copied()))
-        }),
+        Some("message") => item
+            .content
+            .iter()
+            .flatten()
+            .any(|part| ["text", "refusal"].iter().any(|key| filled(part.get(key)))),
         _ => true,
     })
 }
@@ -155,7 +157,7 @@ fn choices(value: Option<&RawValue>) -> Option<Answer> {
         return Some(Answer::Malformed);
     }
     Some(good_if(choices.iter().any(|choice| {
-        let message = choice.message.iter().flatten();
+        let message = choice.message.iter().flat_map(Fields::iter);
         filled(choice.text)
             || { message }.any(|(key, value)| key != "role" && filled(Some(value)))
             || choice
@@ -196,8 +198,8 @@ fn candidates(candidates: Option<&RawValue>, feedback: Option<&RawValue>) -> Opt
         #[serde(borrow)]
         parts: Option<Vec<Fields<'a>>>,
     }
-    let blocked = parsed::<Fields<'_>>(feedback)
-        .is_some_and(|feedback| filled(feedback.get("blockReason").copied()));
+    let blocked =
+        parsed::<Fields<'_>>(feedback).is_some_and(|feedback| filled(feedback.get("blockReason")));
     if blocked {
         return Some(Answer::Good);
     }
@@ -211,7 +213,7 @@ fn candidates(candidates: Option<&RawValue>, feedback: Option<&RawValue>) -> Opt
             .iter()
             .filter_map(|content| content.parts.as_ref())
             .flatten();
-        { parts }.any(|part| part.values().any(|value| filled(Some(value))))
+        { parts }.any(|part| part.iter().any(|(_, value)| filled(Some(value))))
             || candidate
                 .finish_reason
                 .as_deref()

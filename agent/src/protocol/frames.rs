@@ -6,7 +6,6 @@
 //! be there.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use lanekeeper_breaker::CauseKind;
@@ -17,6 +16,7 @@ use serde_json::value::RawValue;
 use super::answer::output_says;
 use super::classify::{Rules, Verdict, embedded};
 use super::error_signal::ErrorSignal;
+use super::fields::Fields;
 use super::sse::Frame;
 use super::{Dialect, Protocol};
 
@@ -108,6 +108,11 @@ impl Word {
     }
 }
 
+/// True when the word "error" stands in `raw` as a string of its own, as a name or a value.
+pub(super) fn names_error(raw: &[u8]) -> bool {
+    ERROR.is_in(raw)
+}
+
 static ERROR: Word = Word::new(|| Finder::new(b"\"error\""));
 static OPENAI_FINISH: Word = Word::new(|| Finder::new(b"\"finish_reason\":"));
 static ANTHROPIC_DELTA: Word = Word::new(|| Finder::new(b"content_block_delta"));
@@ -127,7 +132,7 @@ fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8])
     #[derive(Deserialize)]
     struct Choice<'a> {
         #[serde(borrow)]
-        delta: Option<BTreeMap<Cow<'a, str>, &'a RawValue>>,
+        delta: Option<Fields<'a>>,
         #[serde(borrow)]
         text: Option<&'a RawValue>,
         #[serde(borrow)]
@@ -161,7 +166,7 @@ fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8])
         _ => choice
             .delta
             .iter()
-            .flatten()
+            .flat_map(Fields::iter)
             .any(|(key, value)| key != "role" && filled(Some(value))),
     });
     let reason = choices
@@ -292,7 +297,7 @@ fn gemini(rules: Rules<'_>, data: &[u8]) -> FrameKind {
     #[derive(Deserialize)]
     struct Content<'a> {
         #[serde(borrow)]
-        parts: Option<Vec<BTreeMap<Cow<'a, str>, &'a RawValue>>>,
+        parts: Option<Vec<Fields<'a>>>,
     }
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,5 +1,7 @@
 //! Field reports B45 to B49: bodies under status 200, and what they prove.
 
+use std::collections::BTreeMap;
+
 use lanekeeper_model::gateway::ErrorMeaning;
 
 use super::super::classify::Disposition;

@@ -1,6 +1,8 @@
 //! Streams of the shapes the vendors send, frame by frame.
 
 use bytes::Bytes;
+use std::collections::BTreeMap;
+
 use lanekeeper_model::gateway::ErrorMeaning;
 
 use super::super::classify::Disposition;
@@ -63,6 +65,7 @@ const OPENAI: &str = concat!(
     "data: [DONE]\n\n",
 );
 
+/// Field report B51.
 #[test]
 fn an_openai_stream_is_held_until_its_first_content() {
     assert_eq!(
@@ -259,6 +262,7 @@ fn thinking_is_content_and_its_beginning_is_not() {
     );
 }
 
+/// Field reports B40, B52.
 #[test]
 fn anthropic_errors_in_the_stream_are_seen() {
     let rows = [
@@ -345,6 +349,7 @@ fn anthropic_errors_in_the_stream_are_seen() {
     }
 }
 
+/// Field reports B41, B42, B51.
 #[test]
 fn a_responses_stream_ends_and_fails_by_event() {
     let stream = concat!(
@@ -424,6 +429,7 @@ fn closing_frames_tell_what_they_themselves_say() {
     }
 }
 
+/// Field reports B49, B51.
 #[test]
 fn a_gemini_stream_ends_with_its_finish_reason() {
     let stream = concat!(
