@@ -3,6 +3,11 @@
 //! A cell itself neither logs nor counts. The slot does both after the lock is free: one log line,
 //! the metrics, and a signal that lets the report go out early.
 
+mod latency;
+mod set;
+
+pub(crate) use set::CellSet;
+
 use crate::clock;
 use crate::metrics::{AttemptOutcome, CellMetrics};
 use lanekeeper_breaker::{
@@ -11,16 +16,11 @@ use lanekeeper_breaker::{
 };
 use lanekeeper_model::report::CauseReport;
 use lanekeeper_model::{CellReport, LaneName, PoolName, ProviderName};
+use latency::Latency;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-
-/// Weight of a new sample in the moving average of the time to first content.
-const LATENCY_SAMPLE_WEIGHT: f64 = 0.2;
-/// A moving average nobody has fed for this long is worth nothing; the member is tried again.
-const LATENCY_STALE_AFTER: Duration = Duration::from_secs(10);
 
 /// What an attempt proved, before the policy of the cell that hears it is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +97,8 @@ struct Guarded {
 /// One cell of the agent. It lives as long as consecutive revisions name its pool and lane.
 pub(crate) struct CellSlot {
     label: Label,
+    /// The one endpoint it judges, where there is a cell for each.
+    endpoint: Option<&'static str>,
     guarded: Mutex<Guarded>,
     /// `None` for a provider's own cell, which has no series.
     metrics: Option<CellMetrics>,
@@ -117,6 +119,7 @@ impl CellSlot {
     /// A closed cell without history.
     pub(crate) fn new(
         label: Label,
+        endpoint: Option<&'static str>,
         policy: Arc<Policy>,
         metrics: Option<CellMetrics>,
         changed: Arc<Notify>,
@@ -124,6 +127,7 @@ impl CellSlot {
     ) -> Self {
         Self {
             label,
+            endpoint,
             guarded: Mutex::new(Guarded {
                 cell: Cell::new(Arc::clone(&policy), now),
                 policy,
@@ -332,6 +336,11 @@ impl CellSlot {
         }
     }
 
+    /// The one endpoint it judges; `None` when it judges all.
+    pub(crate) fn endpoint(&self) -> Option<&'static str> {
+        self.endpoint
+    }
+
     /// The series of this cell, if it has any.
     pub(crate) fn metrics(&self) -> Option<&CellMetrics> {
         self.metrics.as_ref()
@@ -347,9 +356,10 @@ impl CellSlot {
             pool: pool.clone(),
             lane: lane.clone(),
             provider: provider.clone(),
-            endpoint: None,
+            endpoint: self.endpoint.map(str::to_owned),
             state: view.state.into(),
             state_age_ms: millis(view.state_age),
+            open_age_ms: millis(view.open_age),
             cooldown_remaining_ms: millis(view.cooldown_remaining),
             parked_remaining_ms: millis(view.parked_remaining),
             streak: view.streak,
@@ -383,12 +393,16 @@ impl CellSlot {
         } else {
             ""
         };
+        let endpoint = match self.endpoint {
+            Some(endpoint) => format!(" endpoint={endpoint}"),
+            None => String::new(),
+        };
         match &self.label {
             Label::Member { pool, lane } => tracing::info!(
-                "breaker pool={pool} lane={lane} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
+                "breaker pool={pool} lane={lane}{endpoint} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
             ),
             Label::Provider(provider) => tracing::info!(
-                "breaker provider={provider} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
+                "breaker provider={provider}{endpoint} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
             ),
         }
         if let Some(metrics) = &self.metrics {
@@ -416,43 +430,4 @@ pub(crate) fn override_action(view: &View) -> Option<String> {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// A moving average of one duration, and when it was fed last.
-///
-/// It only ranks members, so a lost update between two racing writers does no harm.
-#[derive(Default)]
-struct Latency {
-    average_micros: AtomicU64,
-    origin: std::sync::OnceLock<Instant>,
-    fed_micros: AtomicU64,
-}
-
-impl Latency {
-    fn record(&self, now: Instant, sample: Duration) {
-        let sample = sample.as_micros().min(u128::from(u64::MAX)) as u64;
-        let before = self.average_micros.load(Ordering::Relaxed);
-        let after = if before == 0 {
-            sample
-        } else {
-            let blended = before as f64 * (1.0 - LATENCY_SAMPLE_WEIGHT)
-                + sample as f64 * LATENCY_SAMPLE_WEIGHT;
-            blended as u64
-        };
-        self.average_micros.store(after.max(1), Ordering::Relaxed);
-        self.touch(now);
-    }
-
-    fn touch(&self, now: Instant) {
-        let origin = *self.origin.get_or_init(|| now);
-        let age = now.saturating_duration_since(origin).as_micros() as u64;
-        self.fed_micros.store(age, Ordering::Relaxed);
-    }
-
-    fn read(&self, now: Instant) -> Option<Duration> {
-        let origin = *self.origin.get()?;
-        let fed = origin + Duration::from_micros(self.fed_micros.load(Ordering::Relaxed));
-        (now.saturating_duration_since(fed) < LATENCY_STALE_AFTER)
-            .then(|| Duration::from_micros(self.average_micros.load(Ordering::Relaxed)))
-    }
 }

@@ -17,7 +17,8 @@ pub(crate) struct Grant {
     lane: Arc<Lane>,
     cell: Arc<CellSlot>,
     ticket: Option<Ticket>,
-    provider_ticket: Option<Ticket>,
+    /// The provider's own cell and its ticket.
+    provider: Option<(Arc<CellSlot>, Ticket)>,
     /// Held for its drop: it frees the lane's place when the attempt is over.
     _permit: Permit,
     /// Nothing of the lane's answer has reached the caller, so the spend is given back.
@@ -31,7 +32,7 @@ impl Grant {
             lane,
             cell,
             ticket: None,
-            provider_ticket: None,
+            provider: None,
             _permit: permit,
             refundable: true,
         }
@@ -43,8 +44,8 @@ impl Grant {
     }
 
     /// Takes the ticket of the provider's own cell.
-    pub(crate) fn hold_provider(&mut self, ticket: Ticket) {
-        self.provider_ticket = Some(ticket);
+    pub(crate) fn hold_provider(&mut self, cell: &Arc<CellSlot>, ticket: Ticket) {
+        self.provider = Some((Arc::clone(cell), ticket));
     }
 
     /// The lane the attempt goes to.
@@ -58,7 +59,7 @@ impl Grant {
         if let Some(ticket) = &mut self.ticket {
             self.cell.commit(ticket, now);
         }
-        if let (Some(ticket), Some(cell)) = (&mut self.provider_ticket, &self.lane.provider.cell) {
+        if let Some((cell, ticket)) = &mut self.provider {
             cell.commit(ticket, now);
         }
     }
@@ -75,8 +76,7 @@ impl Grant {
         if let Some(ticket) = self.ticket.take() {
             whole_lane = self.cell.settle(ticket, proof, circumstances, now);
         }
-        if let (Some(ticket), Some(cell)) = (self.provider_ticket.take(), &self.lane.provider.cell)
-        {
+        if let Some((cell, ticket)) = self.provider.take() {
             cell.settle(ticket, proof, circumstances, now);
         }
         if let (true, Proof::HardDown { cause }) = (whole_lane, proof) {
@@ -94,15 +94,14 @@ impl Drop for Grant {
         if self.refundable {
             self.lane.state.refund();
         }
-        if self.ticket.is_none() && self.provider_ticket.is_none() {
+        if self.ticket.is_none() && self.provider.is_none() {
             return;
         }
         let now = clock::now();
         if let Some(ticket) = self.ticket.take() {
             self.cell.abandon(ticket, now);
         }
-        if let (Some(ticket), Some(cell)) = (self.provider_ticket.take(), &self.lane.provider.cell)
-        {
+        if let Some((cell, ticket)) = self.provider.take() {
             cell.abandon(ticket, now);
         }
     }

@@ -10,7 +10,7 @@ pub(crate) use handles::{CellMetrics, PoolMetrics};
 
 use crate::probe::ProbeOutcome;
 use handles::LazySeries;
-use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder, text};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
@@ -58,16 +58,33 @@ struct LaneOutcomeLabels {
     outcome: &'static str,
 }
 
+/// The endpoint of a cell; no label at all where one cell judges every endpoint.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+struct EndpointLabel(Option<&'static str>);
+
+impl EncodeLabelSet for EndpointLabel {
+    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(endpoint) => ("endpoint", endpoint).encode(encoder.encode_label()),
+            None => Ok(()),
+        }
+    }
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CellLabels {
     pool: String,
     lane: String,
+    #[prometheus(flatten)]
+    endpoint: EndpointLabel,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct CellOutcomeLabels {
     pool: String,
     lane: String,
+    #[prometheus(flatten)]
+    endpoint: EndpointLabel,
     outcome: &'static str,
 }
 
@@ -75,6 +92,8 @@ struct CellOutcomeLabels {
 struct CellDispositionLabels {
     pool: String,
     lane: String,
+    #[prometheus(flatten)]
+    endpoint: EndpointLabel,
     disposition: &'static str,
 }
 
@@ -82,6 +101,8 @@ struct CellDispositionLabels {
 struct TransitionLabels {
     pool: String,
     lane: String,
+    #[prometheus(flatten)]
+    endpoint: EndpointLabel,
     from: &'static str,
     to: &'static str,
     reason: &'static str,
@@ -329,16 +350,24 @@ impl Metrics {
     }
 
     /// The handles of one cell's series, created now if they are new.
-    pub(crate) fn cell(&self, pool: &str, lane: &str) -> CellMetrics {
+    pub(crate) fn cell(
+        &self,
+        pool: &str,
+        lane: &str,
+        endpoint: Option<&'static str>,
+    ) -> CellMetrics {
+        let endpoint = EndpointLabel(endpoint);
         let labels = CellLabels {
             pool: pool.to_owned(),
             lane: lane.to_owned(),
+            endpoint,
         };
         CellMetrics {
             attempts: AttemptOutcome::ALL.map(|outcome| {
                 self.attempts.get_or_create_owned(&CellOutcomeLabels {
                     pool: pool.to_owned(),
                     lane: lane.to_owned(),
+                    endpoint,
                     outcome: outcome.as_str(),
                 })
             }),
@@ -376,6 +405,7 @@ impl Metrics {
             self.attempts.remove(&CellOutcomeLabels {
                 pool: handles.labels.pool.clone(),
                 lane: handles.labels.lane.clone(),
+                endpoint: handles.labels.endpoint,
                 outcome: outcome.as_str(),
             });
         }

@@ -159,7 +159,7 @@ impl Plane {
         problems
     }
 
-    /// Every cell, closed ones included, sorted by pool and lane.
+    /// Every cell, closed ones included, sorted by pool, lane and endpoint.
     pub fn cells(&self) -> Vec<CellReport> {
         let now = clock::now();
         let snapshot = self.inner.snapshot.load();
@@ -172,7 +172,7 @@ impl Plane {
                     .filter_map(move |cell| cell.report(&lane.provider.name, now))
             })
             .collect();
-        cells.sort_by(|a, b| (&a.pool, &a.lane).cmp(&(&b.pool, &b.lane)));
+        cells.sort_by(|a, b| (&a.pool, &a.lane, &a.endpoint).cmp(&(&b.pool, &b.lane, &b.endpoint)));
         cells
     }
 
@@ -376,7 +376,7 @@ fn announce_credentials(snapshot: &Snapshot, live: &mut Live, now: Instant) {
             .iter()
             .filter(|lane| lane.provider.name == provider.name)
             .flat_map(|lane| &lane.cells);
-        for cell in cells.chain(&provider.cell) {
+        for cell in cells.chain(provider.own_cells()) {
             cell.credential_changed(now);
         }
     }
@@ -385,20 +385,23 @@ fn announce_credentials(snapshot: &Snapshot, live: &mut Live, now: Instant) {
 /// The cells that say whether a lane can be used: those of its pools, or of its direct route when
 /// it is in none.
 fn telling_cells(lane: &Lane) -> impl Iterator<Item = &Arc<crate::cells::CellSlot>> {
-    let skip = usize::from(lane.cells.len() > 1);
-    lane.cells.iter().skip(skip)
+    let pooled =
+        |cell: &Arc<crate::cells::CellSlot>| cell.pool().is_some_and(|pool| !pool.is_direct());
+    let is_pooled = lane.cells.iter().any(pooled);
+    lane.cells
+        .iter()
+        .filter(move |cell| !is_pooled || pooled(cell))
 }
 
 fn is_usable(lane: &Lane, now: Instant) -> bool {
-    let provider_admits = lane
-        .provider
-        .cell
-        .as_ref()
-        .is_none_or(|cell| !matches!(cell.selectable(now).0, Selectable::No { .. }));
+    let admits = |cell: &Arc<crate::cells::CellSlot>| {
+        !matches!(cell.selectable(now).0, Selectable::No { .. })
+    };
+    let provider_admits = lane.provider.cells.is_none() || lane.provider.own_cells().any(admits);
     lane.provider.is_usable(false)
         && lane.state.has_budget()
         && provider_admits
-        && telling_cells(lane).any(|cell| !matches!(cell.selectable(now).0, Selectable::No { .. }))
+        && telling_cells(lane).any(admits)
 }
 
 fn lane_stats(lane: &Lane, now: Instant) -> LaneStats {
@@ -437,7 +440,7 @@ fn lane_stats(lane: &Lane, now: Instant) -> LaneStats {
             .iter()
             .filter_map(|cell| {
                 let pool = cell.pool()?.clone();
-                Some(CellStats::new(pool, &cell.view(now)))
+                Some(CellStats::new(pool, cell.endpoint(), &cell.view(now)))
             })
             .collect(),
     }

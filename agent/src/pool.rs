@@ -8,7 +8,7 @@ pub(crate) mod affinity;
 pub(crate) mod rotation;
 mod select;
 
-use crate::cells::CellSlot;
+use crate::cells::{CellSet, CellSlot};
 use crate::lane::Permit;
 use crate::metrics::PoolMetrics;
 use crate::snapshot::Lane;
@@ -75,7 +75,7 @@ impl Drop for Waiting {
 /// A lane as a member of one pool.
 pub(crate) struct Member {
     pub(crate) lane: Arc<Lane>,
-    pub(crate) cell: Arc<CellSlot>,
+    pub(crate) cells: CellSet,
     pub(crate) weight: f64,
     /// Listed under the pool's exclusions: never selected.
     pub(crate) excluded: bool,
@@ -85,6 +85,11 @@ pub(crate) struct Member {
 }
 
 impl Member {
+    /// The cell that judges requests of `endpoint`.
+    pub(crate) fn cell(&self, endpoint: &str) -> &Arc<CellSlot> {
+        self.cells.of(endpoint)
+    }
+
     /// The longest time one attempt may take to show its headers, which a probe's lease covers.
     pub(crate) fn lease(&self) -> Duration {
         self.attempt_timeout.unwrap_or_default()

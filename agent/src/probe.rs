@@ -144,7 +144,7 @@ fn is_wanted(lane: &Lane, mode: HealthMode, now: Instant) -> bool {
 
 /// The lane's cells and its provider's own.
 fn cells(lane: &Lane) -> impl Iterator<Item = &Arc<CellSlot>> {
-    lane.cells.iter().chain(&lane.provider.cell)
+    lane.cells.iter().chain(lane.provider.own_cells())
 }
 
 /// Books what a probe that began at `began` found.
@@ -169,8 +169,11 @@ fn book(lane: &Lane, mode: HealthMode, began: Instant, finding: &Finding) {
 fn fail(lane: &Lane, mode: HealthMode, proof: Proof, now: Instant) {
     let mut told = Vec::new();
     let mut whole_lane = false;
+    let asked = request::dialect(lane.provider.protocol).endpoint_name();
     for cell in cells(lane) {
-        if mode == HealthMode::Active || cell.is_ailing(now) {
+        // What one endpoint does says nothing about another.
+        let concerns = cell.endpoint().is_none_or(|endpoint| endpoint == asked);
+        if concerns && (mode == HealthMode::Active || cell.is_ailing(now)) {
             whole_lane |= cell.fail_probe(proof, now);
             told.push(Arc::as_ptr(cell));
         }

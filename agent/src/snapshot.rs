@@ -6,7 +6,7 @@
 pub(crate) mod compile;
 pub(crate) mod live;
 
-use crate::cells::CellSlot;
+use crate::cells::{CellSet, CellSlot};
 use crate::clients::Clients;
 use crate::lane::LaneState;
 use crate::plane::Applied;
@@ -69,7 +69,7 @@ pub(crate) struct Lane {
     pub(crate) header: HeaderValue,
     /// Upstream path and query of each operation the provider's protocol has.
     pub(crate) endpoints: Vec<(Dialect, Uri)>,
-    /// Every cell of the lane, over all pools and the direct route.
+    /// Every cell of the lane, over all pools, endpoints and the direct route.
     pub(crate) cells: Vec<Arc<CellSlot>>,
 }
 
@@ -99,8 +99,8 @@ pub(crate) struct Provider {
     pub(crate) credential: Credential,
     /// Its active probes.
     pub(crate) health: Health,
-    /// The provider's own cell, where it has a policy of its own.
-    pub(crate) cell: Option<Arc<CellSlot>>,
+    /// The provider's own cells, where it has a policy of its own.
+    pub(crate) cells: Option<CellSet>,
 }
 
 impl Provider {
@@ -116,6 +116,16 @@ impl Provider {
             (Ok(_), Some(reason)) if !passthrough => Some(reason.clone()),
             (Ok(_), _) => None,
         }
+    }
+
+    /// The provider's own cell for requests of `endpoint`.
+    pub(crate) fn cell(&self, endpoint: &str) -> Option<&Arc<CellSlot>> {
+        self.cells.as_ref().map(|cells| cells.of(endpoint))
+    }
+
+    /// Every cell of the provider's own.
+    pub(crate) fn own_cells(&self) -> impl Iterator<Item = &Arc<CellSlot>> {
+        self.cells.iter().flat_map(CellSet::iter)
     }
 
     /// Where the document says it is.

@@ -51,6 +51,8 @@ pub struct LaneStats {
 pub struct CellStats {
     /// The cell's pool.
     pub pool: PoolName,
+    /// The one endpoint it judges; null = all of them.
+    pub endpoint: Option<&'static str>,
     /// `closed`, `open` or `half_open`.
     pub state: &'static str,
     /// Seconds in this state.
@@ -107,9 +109,10 @@ pub struct PoolStats {
 
 impl CellStats {
     /// The cell of `pool` as `view` shows it.
-    pub(crate) fn new(pool: PoolName, view: &View) -> Self {
+    pub(crate) fn new(pool: PoolName, endpoint: Option<&'static str>, view: &View) -> Self {
         Self {
             pool,
+            endpoint,
             state: view.state.as_str(),
             state_age_secs: view.state_age.as_secs_f64(),
             cooldown_remaining_s: view.cooldown_remaining.as_secs_f64(),

@@ -119,6 +119,7 @@ impl CellMetrics {
         self.failures.inc(CellDispositionLabels {
             pool: self.labels.pool.clone(),
             lane: self.labels.lane.clone(),
+            endpoint: self.labels.endpoint,
             disposition,
         });
     }
@@ -136,6 +137,7 @@ impl CellMetrics {
         self.transitions.inc(TransitionLabels {
             pool: self.labels.pool.clone(),
             lane: self.labels.lane.clone(),
+            endpoint: self.labels.endpoint,
             from,
             to,
             reason,

@@ -21,6 +21,8 @@ pub(crate) struct Demand<'a> {
     pub(crate) larger_than: Option<u64>,
     /// The session, when the pool keeps sessions on one member.
     pub(crate) session: Option<&'a [u8]>,
+    /// The operation the caller asks for, where cells are kept for each.
+    pub(crate) endpoint: &'static str,
     /// The request waited in the queue and its turn has come.
     pub(crate) in_turn: bool,
 }
@@ -105,12 +107,12 @@ impl Pool {
                 let Some(member) = self.members.get(position) else {
                     continue;
                 };
-                match member.claim(demand.in_turn, now) {
+                match member.claim(demand.endpoint, demand.in_turn, now) {
                     Ok(grant) => return Ok(Chosen { position, grant }),
                     Err(Denied::Saturated) => exhaustion.saturate(),
                     Err(Denied::Spent) => {}
                     Err(Denied::Refused(refusal)) => {
-                        member.cell.count_reject();
+                        member.cell(demand.endpoint).count_reject();
                         exhaustion.refuse(refusal);
                     }
                 }
@@ -138,19 +140,19 @@ impl Pool {
                 continue;
             }
             let tried = demand.tried.contains(&member.lane.number);
-            let (selectable, factor) = member.selectable(now);
+            let (selectable, factor) = member.selectable(demand.endpoint, now);
             let list = match selectable {
                 Selectable::Yes | Selectable::Probe if !tried => &mut ready,
                 Selectable::SoftParked if !tried => &mut parked,
                 Selectable::Yes | Selectable::Probe => continue,
                 Selectable::SoftParked => {
-                    exhaustion.wait(member.cell.view(now).parked_remaining);
+                    exhaustion.wait(member.cell(demand.endpoint).view(now).parked_remaining);
                     continue;
                 }
                 Selectable::No { retry_in, reason } => {
                     exhaustion.refuse(Refusal { retry_in, reason });
                     if !tried {
-                        member.cell.count_reject();
+                        member.cell(demand.endpoint).count_reject();
                     }
                     continue;
                 }
@@ -176,14 +178,14 @@ impl Pool {
             .enumerate()
             .filter(|(_, member)| self.may_be_forced(member, demand))
             .map(|(position, member)| {
-                let view = member.cell.view(now);
+                let view = member.cell(demand.endpoint).view(now);
                 (position, view.cooldown_remaining.max(view.parked_remaining))
             })
             .collect();
         candidates.sort_by_key(|(_, wait)| *wait);
         candidates
             .into_iter()
-            .find_map(|(position, _)| self.force(position, now))
+            .find_map(|(position, _)| self.force(position, demand.endpoint, now))
     }
 
     /// Chooses by strategy as if every cell were closed. A half-open member whose probe runs is
@@ -194,13 +196,14 @@ impl Pool {
             if !self.may_be_forced(member, demand) {
                 continue;
             }
-            let half_open = member.cell.view(now).state == lanekeeper_breaker::State::HalfOpen;
+            let half_open =
+                member.cell(demand.endpoint).view(now).state == lanekeeper_breaker::State::HalfOpen;
             if half_open { &mut probing } else { &mut free }.push((position, member.weight));
         }
         for candidates in [&mut free, &mut probing] {
             while let Some(position) = self.pick(candidates, demand, now) {
                 candidates.retain(|(candidate, _)| *candidate != position);
-                if let Some(chosen) = self.force(position, now) {
+                if let Some(chosen) = self.force(position, demand.endpoint, now) {
                     return Some(chosen);
                 }
             }
@@ -214,7 +217,10 @@ impl Pool {
             .iter()
             .filter(|member| {
                 self.may_be_forced(member, demand)
-                    && !matches!(member.selectable(now).0, Selectable::No { .. })
+                    && !matches!(
+                        member.selectable(demand.endpoint, now).0,
+                        Selectable::No { .. }
+                    )
             })
             .collect()
     }
@@ -236,9 +242,9 @@ impl Pool {
         self.may_serve(member, demand) && !demand.tried.contains(&member.lane.number)
     }
 
-    fn force(&self, position: usize, now: Instant) -> Option<Chosen> {
+    fn force(&self, position: usize, endpoint: &str, now: Instant) -> Option<Chosen> {
         let member = self.members.get(position)?;
-        let grant = member.claim_degraded(now)?;
+        let grant = member.claim_degraded(endpoint, now)?;
         Some(Chosen { position, grant })
     }
 
@@ -257,14 +263,14 @@ impl Pool {
             Strategy::Fastest => {
                 let chosen = self.lowest(candidates, |member, _| {
                     member
-                        .cell
+                        .cell(demand.endpoint)
                         .latency(now)
                         .map_or(0.0, |time| time.as_secs_f64())
                 })?;
                 if let Some(member) = self.members.get(chosen)
-                    && member.cell.latency(now).is_none()
+                    && member.cell(demand.endpoint).latency(now).is_none()
                 {
-                    member.cell.explore(now);
+                    member.cell(demand.endpoint).explore(now);
                 }
                 Some(chosen)
             }
@@ -327,9 +333,9 @@ enum Denied {
 
 impl Member {
     /// The pool's cell and the provider's own, the stricter of the two.
-    fn selectable(&self, now: Instant) -> (Selectable, f64) {
-        let (own, factor) = self.cell.selectable(now);
-        let Some(provider) = &self.lane.provider.cell else {
+    fn selectable(&self, endpoint: &str, now: Instant) -> (Selectable, f64) {
+        let (own, factor) = self.cell(endpoint).selectable(now);
+        let Some(provider) = self.lane.provider.cell(endpoint) else {
             return (own, factor);
         };
         let (theirs, their_factor) = provider.selectable(now);
@@ -344,26 +350,27 @@ impl Member {
     }
 
     /// A further grant for a lane that this request has just failed on.
-    pub(crate) fn claim_again(&self, now: Instant) -> Option<Grant> {
-        self.claim(false, now).ok()
+    pub(crate) fn claim_again(&self, endpoint: &str, now: Instant) -> Option<Grant> {
+        self.claim(endpoint, false, now).ok()
     }
 
-    fn claim(&self, in_turn: bool, now: Instant) -> Result<Grant, Denied> {
+    fn claim(&self, endpoint: &str, in_turn: bool, now: Instant) -> Result<Grant, Denied> {
         let permit = self.permit(in_turn).ok_or(Denied::Saturated)?;
         if !self.lane.state.try_spend() {
             return Err(Denied::Spent);
         }
         // From here on the grant gives back whatever was taken, whichever step fails.
-        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(&self.cell), permit);
-        if let Some(provider) = &self.lane.provider.cell {
+        let cell = self.cell(endpoint);
+        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        if let Some(provider) = self.lane.provider.cell(endpoint) {
             match provider.admit(now, self.lease()) {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
-                    grant.hold_provider(ticket);
+                    grant.hold_provider(provider, ticket);
                 }
                 Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
             }
         }
-        match self.cell.admit(now, self.lease()) {
+        match cell.admit(now, self.lease()) {
             Admission::Pass(ticket) | Admission::Probe(ticket, _) => grant.hold(ticket),
             Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
         }
@@ -372,22 +379,23 @@ impl Member {
 
     /// Like [`Member::claim`] for an attempt that goes out although the cells would refuse it; its
     /// result does not move a cell that does.
-    fn claim_degraded(&self, now: Instant) -> Option<Grant> {
+    fn claim_degraded(&self, endpoint: &str, now: Instant) -> Option<Grant> {
         let permit = self.permit(false)?;
         if !self.lane.state.try_spend() {
             return None;
         }
-        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(&self.cell), permit);
-        if let Some(provider) = &self.lane.provider.cell {
+        let cell = self.cell(endpoint);
+        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        if let Some(provider) = self.lane.provider.cell(endpoint) {
             match provider.admit_degraded(now, self.lease()) {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
-                    grant.hold_provider(ticket);
+                    grant.hold_provider(provider, ticket);
                 }
                 Admission::Refuse(_) => return None,
             }
         }
         // Only an operator's order still refuses.
-        match self.cell.admit_degraded(now, self.lease()) {
+        match cell.admit_degraded(now, self.lease()) {
             Admission::Pass(ticket) | Admission::Probe(ticket, _) => grant.hold(ticket),
             Admission::Refuse(_) => return None,
         }

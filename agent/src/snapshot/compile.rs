@@ -100,10 +100,14 @@ fn compile_provider(
         empty_answer: provider.empty_answer,
         credential: Credential::new(provider),
         health: provider.health.clone(),
-        cell: provider
-            .breaker
-            .as_ref()
-            .map(|policy| live.provider_cell(&provider.name, policy, wiring)),
+        cells: provider.breaker.as_ref().map(|policy| {
+            live.provider_cells(
+                &provider.name,
+                policy,
+                &endpoint_names(provider.protocol),
+                wiring,
+            )
+        }),
     })
 }
 
@@ -115,18 +119,20 @@ fn compile_lane(
     live: &mut Live,
     wiring: &Wiring<'_>,
 ) -> Lane {
-    let direct = live.cell(
-        &PoolName::direct(),
-        &lane.name,
-        &gateway.direct_breaker,
-        wiring,
-    );
+    let endpoints_of = endpoint_names(provider.protocol);
+    let direct = (&PoolName::direct(), &gateway.direct_breaker);
     let pooled = gateway
         .pools
         .values()
         .filter(|pool| pool.members.iter().any(|member| member.lane == lane.name))
-        .map(|pool| live.cell(&pool.name, &lane.name, &pool.breaker, wiring))
-        .collect::<Vec<_>>();
+        .map(|pool| (&pool.name, &pool.breaker));
+    let cells = std::iter::once(direct)
+        .chain(pooled)
+        .flat_map(|(pool, policy)| {
+            let set = live.cells(pool, &lane.name, policy, &endpoints_of, wiring);
+            set.iter().map(Arc::clone).collect::<Vec<_>>()
+        })
+        .collect();
     Lane {
         number: u32::try_from(number).unwrap_or(u32::MAX),
         state: live.lane(lane),
@@ -136,7 +142,7 @@ fn compile_lane(
         header: HeaderValue::from_str(&lane.name)
             .unwrap_or_else(|_| HeaderValue::from_static("unprintable")),
         endpoints: endpoints(provider, &lane.upstream_model, gateway),
-        cells: std::iter::once(direct).chain(pooled).collect(),
+        cells,
     }
 }
 
@@ -158,6 +164,16 @@ fn dialects(protocol: Protocol) -> &'static [Dialect] {
         ],
         Protocol::Cohere => &[Dialect::Cohere],
     }
+}
+
+/// The names of a protocol's operations, for cells of their own.
+fn endpoint_names(protocol: Protocol) -> Vec<&'static str> {
+    let mut names: Vec<_> = dialects(protocol)
+        .iter()
+        .map(|dialect| dialect.endpoint_name())
+        .collect();
+    names.dedup();
+    names
 }
 
 fn endpoints(provider: &Provider, model: &str, gateway: &Gateway) -> Vec<(Dialect, Uri)> {
@@ -184,7 +200,13 @@ fn direct_route(
     Pool {
         members: vec![Member {
             lane: Arc::clone(lane),
-            cell: live.cell(&name, &declared.name, &gateway.direct_breaker, wiring),
+            cells: live.cells(
+                &name,
+                &declared.name,
+                &gateway.direct_breaker,
+                &endpoint_names(lane.provider.protocol),
+                wiring,
+            ),
             weight: 1.0,
             excluded: false,
             context_max: declared.context_max,
@@ -221,9 +243,11 @@ fn compile_pool(
         .members
         .iter()
         .filter_map(|member| {
+            let lane = lanes.get(&member.lane)?;
+            let endpoints = endpoint_names(lane.provider.protocol);
             Some(Member {
-                lane: Arc::clone(lanes.get(&member.lane)?),
-                cell: live.cell(&pool.name, &member.lane, &pool.breaker, wiring),
+                lane: Arc::clone(lane),
+                cells: live.cells(&pool.name, &member.lane, &pool.breaker, &endpoints, wiring),
                 weight: f64::from(member.weight),
                 excluded: pool.failover.exclusions.contains(&member.lane),
                 context_max: member.context_max,
@@ -268,20 +292,8 @@ fn carry_rotation(members: &[Member], before: Option<&Pool>) -> Rotation {
 /// What the document may say and this version does not do.
 fn unserved(gateway: &Gateway) -> Vec<String> {
     let mut found = Vec::new();
-    for provider in gateway.providers.values() {
-        if provider
-            .breaker
-            .as_ref()
-            .is_some_and(|policy| policy.per_endpoint)
-        {
-            found.push(per_endpoint(&format!("providers.{}", provider.name)));
-        }
-    }
     for pool in gateway.pools.values() {
         let name = &pool.name;
-        if pool.breaker.per_endpoint {
-            found.push(per_endpoint(&format!("pools.{name}")));
-        }
         if pool.fleet.mode == FleetMode::Act {
             found.push(format!(
                 "pools.{name}.fleet.mode act is not served by this version; behaves as observe"
@@ -302,8 +314,4 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
         }
     }
     found
-}
-
-fn per_endpoint(place: &str) -> String {
-    format!("{place}.breaker.per_endpoint is not served by this version; behaves as false")
 }

@@ -1,6 +1,6 @@
 //! What outlives a revision: the state behind names, for as long as the names stay.
 
-use crate::cells::{CellSlot, Label};
+use crate::cells::{CellSet, CellSlot, Label};
 use crate::clients::ClientLoad;
 use crate::lane::LaneState;
 use crate::metrics::Metrics;
@@ -8,7 +8,7 @@ use crate::pool::PoolState;
 use lanekeeper_breaker::Policy;
 use lanekeeper_model::gateway::{Gateway, Lane};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -17,11 +17,23 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub(crate) struct Live {
     lanes: HashMap<LaneName, Arc<LaneState>>,
-    cells: HashMap<(PoolName, LaneName), Arc<CellSlot>>,
-    provider_cells: HashMap<ProviderName, Arc<CellSlot>>,
+    cells: HashMap<(PoolName, LaneName, Endpoint), Arc<CellSlot>>,
+    provider_cells: HashMap<(ProviderName, Endpoint), Arc<CellSlot>>,
+    /// What the revision that is being compiled has asked for.
+    named: Named,
     pools: HashMap<PoolName, Arc<PoolState>>,
     clients: HashMap<String, Arc<ClientLoad>>,
     fingerprints: HashMap<ProviderName, [u8; 32]>,
+}
+
+/// The one endpoint a cell judges; `None` for all.
+type Endpoint = Option<&'static str>;
+
+/// Keys of the cells that one revision has.
+#[derive(Default)]
+struct Named {
+    cells: HashSet<(PoolName, LaneName, Endpoint)>,
+    provider_cells: HashSet<(ProviderName, Endpoint)>,
 }
 
 /// What new state is wired to.
@@ -52,54 +64,65 @@ impl Live {
         self.lanes.contains_key(lane)
     }
 
-    /// The cell of a (pool, lane) pair, obeying `policy` from now on.
-    pub(crate) fn cell(
+    /// The cells of a (pool, lane) pair, obeying `policy` from now on: one, or one for each of
+    /// `endpoints`, as the policy says.
+    pub(crate) fn cells(
         &mut self,
         pool: &PoolName,
         lane: &LaneName,
         policy: &Arc<Policy>,
+        endpoints: &[&'static str],
         wiring: &Wiring<'_>,
-    ) -> Arc<CellSlot> {
-        let key = (pool.clone(), lane.clone());
-        if let Some(cell) = self.cells.get(&key) {
-            cell.apply_policy(Arc::clone(policy), wiring.now);
-            return Arc::clone(cell);
-        }
-        let cell = Arc::new(CellSlot::new(
-            Label::Member {
-                pool: pool.clone(),
-                lane: lane.clone(),
-            },
-            Arc::clone(policy),
-            Some(wiring.metrics.cell(pool, lane)),
-            Arc::clone(wiring.changed),
-            wiring.now,
-        ));
-        self.cells.insert(key, Arc::clone(&cell));
-        cell
+    ) -> CellSet {
+        set_of(policy, endpoints, |endpoint| {
+            let key = (pool.clone(), lane.clone(), endpoint);
+            self.named.cells.insert(key.clone());
+            if let Some(cell) = self.cells.get(&key) {
+                cell.apply_policy(Arc::clone(policy), wiring.now);
+                return Arc::clone(cell);
+            }
+            let cell = Arc::new(CellSlot::new(
+                Label::Member {
+                    pool: pool.clone(),
+                    lane: lane.clone(),
+                },
+                endpoint,
+                Arc::clone(policy),
+                Some(wiring.metrics.cell(pool, lane, endpoint)),
+                Arc::clone(wiring.changed),
+                wiring.now,
+            ));
+            self.cells.insert(key, Arc::clone(&cell));
+            cell
+        })
     }
 
-    /// The provider's own cell, obeying `policy` from now on.
-    pub(crate) fn provider_cell(
+    /// The provider's own cells, obeying `policy` from now on.
+    pub(crate) fn provider_cells(
         &mut self,
         provider: &ProviderName,
         policy: &Arc<Policy>,
+        endpoints: &[&'static str],
         wiring: &Wiring<'_>,
-    ) -> Arc<CellSlot> {
-        if let Some(cell) = self.provider_cells.get(provider) {
-            cell.apply_policy(Arc::clone(policy), wiring.now);
-            return Arc::clone(cell);
-        }
-        let cell = Arc::new(CellSlot::new(
-            Label::Provider(provider.clone()),
-            Arc::clone(policy),
-            None,
-            Arc::clone(wiring.changed),
-            wiring.now,
-        ));
-        self.provider_cells
-            .insert(provider.clone(), Arc::clone(&cell));
-        cell
+    ) -> CellSet {
+        set_of(policy, endpoints, |endpoint| {
+            let key = (provider.clone(), endpoint);
+            self.named.provider_cells.insert(key.clone());
+            if let Some(cell) = self.provider_cells.get(&key) {
+                cell.apply_policy(Arc::clone(policy), wiring.now);
+                return Arc::clone(cell);
+            }
+            let cell = Arc::new(CellSlot::new(
+                Label::Provider(provider.clone()),
+                endpoint,
+                Arc::clone(policy),
+                None,
+                Arc::clone(wiring.changed),
+                wiring.now,
+            ));
+            self.provider_cells.insert(key, Arc::clone(&cell));
+            cell
+        })
     }
 
     /// What the pool keeps across revisions.
@@ -132,13 +155,9 @@ impl Live {
 
     /// Drops the state and the series of every name that `gateway` no longer has.
     pub(crate) fn retain(&mut self, gateway: &Gateway, metrics: &Metrics) {
-        let cells: BTreeSet<(PoolName, LaneName)> = gateway
-            .cells()
-            .into_iter()
-            .map(|cell| (cell.pool, cell.lane))
-            .collect();
+        let named = std::mem::take(&mut self.named);
         self.cells.retain(|key, cell| {
-            let keep = cells.contains(key);
+            let keep = named.cells.contains(key);
             if let (false, Some(series)) = (keep, cell.metrics()) {
                 metrics.remove_cell(series);
             }
@@ -158,15 +177,23 @@ impl Live {
             }
             keep
         });
-        self.provider_cells.retain(|name, _| {
-            gateway
-                .providers
-                .get(name)
-                .is_some_and(|provider| provider.breaker.is_some())
-        });
+        self.provider_cells
+            .retain(|key, _| named.provider_cells.contains(key));
         self.fingerprints
             .retain(|name, _| gateway.providers.contains_key(name));
         self.clients
             .retain(|name, _| gateway.clients.iter().any(|client| client.name == *name));
     }
+}
+
+fn set_of(
+    policy: &Policy,
+    endpoints: &[&'static str],
+    mut cell: impl FnMut(Endpoint) -> Arc<CellSlot>,
+) -> CellSet {
+    let split = policy
+        .per_endpoint
+        .then(|| CellSet::per_endpoint(endpoints, |endpoint| cell(Some(endpoint))))
+        .flatten();
+    split.unwrap_or_else(|| CellSet::one(cell(None)))
 }

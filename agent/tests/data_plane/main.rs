@@ -13,6 +13,7 @@ mod gateway;
 mod upstream;
 
 mod cancellation;
+mod endpoints;
 mod exhaustion;
 mod failover;
 mod false_success;

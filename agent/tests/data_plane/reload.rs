@@ -162,13 +162,10 @@ async fn new_content_of_a_secret_turns_an_auth_failure_into_probe_now() {
 #[tokio::test]
 async fn parts_of_the_document_that_are_not_served_are_reported() {
     let a = Upstream::start(completion("a")).await;
-    let document = Document::new()
-        .lane("a", &a)
-        .breaker("{per_endpoint: true}")
-        .pool("fleet: {mode: act}");
+    let document = Document::new().lane("a", &a).pool("fleet: {mode: act}");
     let agent = Agent::start(&document.yaml()).await;
     let problems = agent.apply(&document.yaml());
-    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(
         problems
             .iter()
