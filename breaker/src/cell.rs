@@ -51,6 +51,8 @@ pub struct Cell {
     cause_count: u32,
     /// Since when the state that callers meet holds.
     shown_since: u64,
+    /// Since when callers have met no closed cell; means nothing while they do.
+    open_since: u64,
     /// When the last hard-down arrived.
     hard_down_at: Option<u64>,
     /// Hard-downs of attempts admitted before this moment tell of a credential that is gone.
@@ -125,6 +127,7 @@ impl Cell {
             cause: None,
             cause_count: 0,
             shown_since: 0,
+            open_since: 0,
             hard_down_at: None,
             credential_since: 0,
             ramp_from: u64::MAX,
@@ -265,6 +268,9 @@ impl Cell {
         }
         if self.mode == Mode::Enforce {
             self.shown_since = now;
+            if from == State::Closed {
+                self.open_since = now;
+            }
         }
         Some(self.transition(from, self.machine_state(), reason, now))
     }

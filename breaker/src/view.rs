@@ -50,6 +50,9 @@ pub struct View {
     pub machine_state: State,
     /// How long `state` has held.
     pub state_age: Duration,
+    /// Time since callers last met a closed cell, through every probe that failed meanwhile; zero
+    /// while it is closed.
+    pub open_age: Duration,
     /// Time until the cell may probe, or until an override that refuses ends; zero when neither.
     pub cooldown_remaining: Duration,
     /// Time until the machine beneath an override, or in observe mode, may probe.

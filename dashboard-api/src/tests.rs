@@ -233,6 +233,7 @@ fn with_fast_open(mut record: AgentRecord) -> AgentRecord {
         endpoint: None,
         state: lanekeeper_model::CellState::Open,
         state_age_ms: 1_000,
+        open_age_ms: 1_000,
         cooldown_remaining_ms: 9_000,
         parked_remaining_ms: 0,
         streak: 5,

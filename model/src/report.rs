@@ -72,6 +72,9 @@ pub struct CellReport {
     /// Milliseconds in this state.
     #[serde(default)]
     pub state_age_ms: u64,
+    /// Milliseconds since the cell was last closed, through failed probes; 0 while it is closed.
+    #[serde(default)]
+    pub open_age_ms: u64,
     /// Milliseconds until a probe may go; 0 when closed or due.
     #[serde(default)]
     pub cooldown_remaining_ms: u64,

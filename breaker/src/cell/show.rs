@@ -123,11 +123,22 @@ impl Cell {
             Some(ended) if order.is_none() => self.shown_since.max(ended.until),
             Some(_) | None => self.shown_since,
         };
+        let open_since = match self.order {
+            Some(ended) if order.is_none() && ended.action == OverrideAction::ForceClose => {
+                self.open_since.max(ended.until)
+            }
+            Some(_) | None => self.open_since,
+        };
+        let open_age = match state {
+            State::Closed => Duration::ZERO,
+            State::Open | State::HalfOpen => left(time, open_since),
+        };
         View {
             mode: self.mode,
             state,
             machine_state: self.machine_state(),
             state_age: left(time, shown_since),
+            open_age,
             cooldown_remaining,
             machine_cooldown_remaining: left(until, time),
             parked_remaining: parked,

@@ -126,6 +126,9 @@ impl Cell {
             self.order = None;
             if self.shown_state(now) != forced {
                 self.shown_since = self.shown_since.max(order.until);
+                if forced == State::Closed {
+                    self.open_since = self.open_since.max(order.until);
+                }
             }
         }
     }
@@ -137,6 +140,9 @@ impl Cell {
             return None;
         }
         self.shown_since = now;
+        if before == State::Closed {
+            self.open_since = now;
+        }
         let mut transition = self.transition(before, after, reason, now);
         if after == State::Open
             && let Some(order) = self.order_at(now)

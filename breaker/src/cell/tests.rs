@@ -122,6 +122,7 @@ fn open() -> Lane {
 
 // Reading.
 
+/// Field report B72.
 #[test]
 fn a_thousand_views_leave_the_next_attempt_the_probe() {
     let mut lane = open();
@@ -158,6 +159,57 @@ fn view_tells_why_and_how_often() {
         (None, 0),
         "it does not matter any more"
     );
+}
+
+#[test]
+fn open_age_goes_on_through_failed_probes_and_ends_with_a_good_one() {
+    let mut lane = Lane::new(brittle());
+    let age = |lane: &Lane| lane.view().open_age.as_secs_f64();
+    lane.wait(5.0);
+    assert_eq!(age(&lane), 0.0);
+    lane.trip();
+    lane.wait(15.0);
+    let probe = lane.probe();
+    assert_eq!((lane.state(), age(&lane)), (State::HalfOpen, 15.0));
+    lane.settle(probe, FAILED);
+    lane.wait(1.0);
+    // The state is young, the incident is not.
+    assert_eq!(lane.view().state_age.as_secs_f64(), 1.0);
+    assert_eq!((lane.view().reopens, age(&lane)), (1, 16.0));
+    lane.wait(60.0);
+    let probe = lane.probe();
+    lane.settle(probe, Outcome::Success);
+    assert_eq!((lane.state(), age(&lane)), (State::Closed, 0.0));
+    lane.wait(7.0);
+    lane.trip();
+    lane.wait(2.0);
+    assert_eq!(age(&lane), 2.0);
+}
+
+#[test]
+fn open_age_counts_from_the_last_closed_cell_that_callers_met() {
+    let mut lane = open();
+    let age = |lane: &Lane| lane.view().open_age.as_secs_f64();
+    lane.wait(4.0);
+    let order = |lane: &Lane, action, seconds| {
+        Some(Override {
+            action,
+            until: lane.now + Duration::from_secs(seconds),
+        })
+    };
+    // Refusing for another reason is the same incident.
+    let hold = order(&lane, OverrideAction::ForceOpen, 60);
+    lane.cell.apply_override(hold, lane.now);
+    lane.wait(1.0);
+    assert_eq!(age(&lane), 5.0);
+    let pass = order(&lane, OverrideAction::ForceClose, 10);
+    lane.cell.apply_override(pass, lane.now);
+    assert_eq!(age(&lane), 0.0);
+    lane.wait(20.0);
+    assert_eq!(age(&lane), 0.0);
+    lane.trip();
+    lane.wait(3.0);
+    assert_eq!(age(&lane), 3.0);
 }
 
 #[test]
@@ -230,6 +282,7 @@ fn open_cell_refuses_with_the_time_left() {
     assert_eq!(lane.view().cooldown_remaining, Duration::from_millis(4_500));
 }
 
+/// Field report B65.
 #[test]
 fn lease_expiry_frees_the_slot_and_the_late_result_is_ignored() {
     let mut lane = open();
@@ -282,6 +335,7 @@ fn lease_lasts_as_long_as_the_attempt_timeout_or_the_cooldown_served() {
     let _probe = lane.probe();
 }
 
+/// Field reports B66, B68, B69.
 #[test]
 fn neutral_probe_gives_its_slot_back_at_once() {
     let mut lane = open();
@@ -296,6 +350,7 @@ fn neutral_probe_gives_its_slot_back_at_once() {
 
 // Cooldowns.
 
+/// Field report B74.
 #[test]
 fn cooldown_doubles_with_every_failed_probe_and_starts_over_after_a_recovery() {
     let mut lane = open();
@@ -320,6 +375,7 @@ fn cooldown_doubles_with_every_failed_probe_and_starts_over_after_a_recovery() {
     assert_eq!(lane.view().trips, 2);
 }
 
+/// Field report B73.
 #[test]
 fn failed_probe_reopens_an_error_rate_cell_whatever_the_window_holds() {
     let mut lane = Lane::new(Policy {
@@ -600,6 +656,7 @@ fn error_rate_needs_its_requests_and_counts_the_threshold_itself() {
     );
 }
 
+/// Field report B87.
 #[test]
 fn alternating_outcomes_are_never_consecutive() {
     let mut lane = Lane::new(brittle());
@@ -609,6 +666,7 @@ fn alternating_outcomes_are_never_consecutive() {
     }
 }
 
+/// Field report B86.
 #[test]
 fn slow_outage_trips_consecutive_whatever_the_window() {
     let mut lane = Lane::new(brittle());
@@ -618,6 +676,7 @@ fn slow_outage_trips_consecutive_whatever_the_window() {
     assert_eq!((change.reason, change.failures), (Reason::Consecutive, 2));
 }
 
+/// Field reports B48, B49.
 #[test]
 fn neutral_records_nothing() {
     let mut lane = Lane::new(brittle());
@@ -671,6 +730,7 @@ fn stream_counts_as_good_from_its_first_content_and_turns_into_a_failure() {
     assert_eq!((lane.view().window_ok, lane.view().window_failed), (0, 1));
 }
 
+/// Field report B78.
 #[test]
 fn lane_that_always_answers_and_then_dies_trips_in_every_mode() {
     for mode in [TripMode::ErrorRate, TripMode::Consecutive, TripMode::Count] {
@@ -696,6 +756,7 @@ fn stream_that_dies_after_its_good_start_left_the_window_is_a_failure_now() {
     assert_eq!((lane.view().window_ok, lane.view().window_failed), (0, 1));
 }
 
+/// Field report B78.
 #[test]
 fn good_stream_is_counted_once_and_only_its_end_clears_the_streak() {
     let mut lane = Lane::new(brittle());
@@ -708,6 +769,7 @@ fn good_stream_is_counted_once_and_only_its_end_clears_the_streak() {
     assert_eq!((lane.view().window_ok, lane.view().streak), (1, 0));
 }
 
+/// Field report B78.
 #[test]
 fn probe_closes_at_first_content_and_its_later_death_is_an_ordinary_failure() {
     let mut lane = open();
@@ -784,6 +846,7 @@ fn unlimited_probes_admit_everything_and_the_first_result_decides() {
 
 // Active probes.
 
+/// Field report B81.
 #[test]
 fn active_probe_closes_the_cell_unless_a_hard_down_is_newer() {
     let mut lane = Lane::new(brittle());
@@ -1078,6 +1141,7 @@ fn policy_that_stops_enforcing_opens_the_way_and_back() {
 
 // Time.
 
+/// Field report B88.
 #[test]
 fn clock_that_runs_backwards_is_harmless() {
     let mut lane = open();
@@ -1089,6 +1153,7 @@ fn clock_that_runs_backwards_is_harmless() {
     let _probe = lane.probe();
 }
 
+/// Field report B75.
 #[test]
 fn extreme_durations_do_not_overflow() {
     let policy = Policy {

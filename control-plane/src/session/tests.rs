@@ -131,6 +131,7 @@ fn cell(state: CellState) -> CellReport {
         endpoint: None,
         state,
         state_age_ms: 5,
+        open_age_ms: 5,
         cooldown_remaining_ms: 0,
         parked_remaining_ms: 0,
         streak: 0,

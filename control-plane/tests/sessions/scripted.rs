@@ -250,6 +250,7 @@ fn open_cell(lane: &str) -> CellReport {
         endpoint: None,
         state: CellState::Open,
         state_age_ms: 1,
+        open_age_ms: 1,
         cooldown_remaining_ms: 1,
         parked_remaining_ms: 0,
         streak: 5,

@@ -213,7 +213,10 @@ impl<'a> GatewayReports<'a> {
             0 => agents.parked,
             more => more,
         };
-        let longest_ms = affected.iter().map(|mention| mention.age_ms(now_ms)).max();
+        let longest_ms = affected
+            .iter()
+            .map(|mention| mention.open_age_ms(now_ms))
+            .max();
         let soonest_ms = affected
             .iter()
             .filter(|mention| mention.cell.state == CellState::Open)

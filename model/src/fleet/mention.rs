@@ -27,6 +27,15 @@ impl Mention<'_> {
             .saturating_add(self.since_report_ms(now_ms))
     }
 
+    /// Milliseconds since the cell was last closed. An agent that does not report it knows the age of
+    /// the state at least.
+    pub(super) fn open_age_ms(&self, now_ms: u64) -> u64 {
+        self.cell
+            .open_age_ms
+            .saturating_add(self.since_report_ms(now_ms))
+            .max(self.age_ms(now_ms))
+    }
+
     /// Milliseconds until a probe may go.
     pub(super) fn cooldown_ms(&self, now_ms: u64) -> u64 {
         self.cell

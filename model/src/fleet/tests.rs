@@ -45,6 +45,7 @@ fn cell(lane: &str, state: CellState) -> CellReport {
         endpoint: None,
         state,
         state_age_ms: 0,
+        open_age_ms: 0,
         cooldown_remaining_ms: 0,
         parked_remaining_ms: 0,
         streak: 0,
@@ -83,6 +84,32 @@ fn everything() -> ViewQuery {
 
 fn view(records: &[AgentRecord], query: &ViewQuery) -> FleetView {
     fleet_view(records, &[edge(7, &["a", "b"])], query, NOW, windows())
+}
+
+#[test]
+fn an_incident_lasts_through_failed_probes() {
+    let mut flapping = cell("a", CellState::Open);
+    flapping.state_age_ms = 2 * SECOND;
+    flapping.open_age_ms = 154 * SECOND;
+    flapping.reopens = 3;
+    let mut recent = cell("a", CellState::HalfOpen);
+    recent.state_age_ms = SECOND;
+    recent.open_age_ms = 40 * SECOND;
+    let records = [
+        agent("n1", SECOND, vec![recent]),
+        agent("n2", SECOND, vec![flapping]),
+    ];
+    let view = view(&records, &everything());
+    assert_eq!(view.cells[0].opened_for_secs, Some(155.0));
+    assert_eq!(view.cells[0].flaps, 3);
+    // Each agent's own age stays that of its present state.
+    let ages: Vec<f64> = view.cells[0]
+        .by_agent
+        .iter()
+        .flatten()
+        .map(|agent| agent.age_secs)
+        .collect();
+    assert_eq!(ages, [2.0, 3.0]);
 }
 
 #[test]
@@ -195,6 +222,7 @@ fn a_connected_agent_without_a_report_is_live_but_says_nothing() {
     assert_eq!(view.cells[0].agents.closed, 0);
 }
 
+/// Field report B119.
 #[test]
 fn a_silent_agent_is_stale_and_never_closed() {
     let records = [
@@ -549,6 +577,7 @@ fn any_cell() -> impl Strategy<Value = CellReport> {
         .prop_map(
             |(lane, state, cause, (age, cooldown, trips, advisory))| CellReport {
                 state_age_ms: age,
+                open_age_ms: 0,
                 cooldown_remaining_ms: cooldown,
                 parked_remaining_ms: cooldown % 9_000,
                 trips,

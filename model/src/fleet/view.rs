@@ -142,7 +142,8 @@ pub struct CellView {
     pub agents: CellAgents,
     /// The most frequent cause over all agents that have it open or half-open.
     pub cause: Option<CauseView>,
-    /// Seconds the longest affected agent has been in its present state.
+    /// Seconds since the cell was last closed on the agent that has not had it closed for longest:
+    /// one incident, however often a probe failed meanwhile.
     pub opened_for_secs: Option<f64>,
     /// Most re-openings on any one agent since the cell was last closed there.
     pub flaps: u64,

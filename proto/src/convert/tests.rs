@@ -71,6 +71,7 @@ fn report() -> Report {
                 endpoint: Some("eu".into()),
                 state: CellState::Open,
                 state_age_ms: 83_200,
+                open_age_ms: 0,
                 cooldown_remaining_ms: 4_100,
                 parked_remaining_ms: 7,
                 streak: 5,
@@ -93,6 +94,7 @@ fn report() -> Report {
                 endpoint: None,
                 state: CellState::HalfOpen,
                 state_age_ms: 1,
+                open_age_ms: 0,
                 cooldown_remaining_ms: 0,
                 parked_remaining_ms: 0,
                 streak: 0,
@@ -119,6 +121,13 @@ fn report() -> Report {
     }
 }
 
+/// A report that also says how long a cell has not been closed.
+fn report_with_open_age() -> Report {
+    let mut report = report();
+    report.cells[0].open_age_ms = 154_300;
+    report
+}
+
 fn from_agent() -> Vec<(&'static str, FromAgent)> {
     vec![
         ("hello", FromAgent::Hello(hello())),
@@ -128,6 +137,10 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             FromAgent::ConfigResult(rejected()),
         ),
         ("report", FromAgent::Report(report())),
+        (
+            "report_with_open_age",
+            FromAgent::Report(report_with_open_age()),
+        ),
         (
             "bye",
             FromAgent::Bye(Bye {
@@ -366,7 +379,7 @@ proptest! {
     #[test]
     fn cells_survive_the_wire(
         state in prop_oneof![Just(CellState::Closed), Just(CellState::Open), Just(CellState::HalfOpen)],
-        age in any::<u64>(), cooldown in any::<u64>(), parked in any::<u64>(), streak in any::<u32>(),
+        age in any::<u64>(), open_age in any::<u64>(), cooldown in any::<u64>(), parked in any::<u64>(), streak in any::<u32>(),
         status in proptest::option::of(any::<u16>()), endpoint in proptest::option::of("[a-z]{0,8}"),
     ) {
         let mut sent = report();
@@ -374,6 +387,7 @@ proptest! {
         let cell = &mut sent.cells[0];
         cell.state = state;
         cell.state_age_ms = age;
+        cell.open_age_ms = open_age;
         cell.cooldown_remaining_ms = cooldown;
         cell.parked_remaining_ms = parked;
         cell.streak = streak;
