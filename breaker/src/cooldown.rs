@@ -61,6 +61,7 @@ mod tests {
         }
     }
 
+    /// Field report B74.
     #[test]
     fn cooldown_doubles_up_to_the_maximum() {
         let exact = |k| cooldown(&policy(15, 120), k, None, 0.5).as_secs();
@@ -70,6 +71,7 @@ mod tests {
         );
     }
 
+    /// Field report B75.
     #[test]
     fn any_number_of_reopenings_stays_within_the_band() {
         let policy = policy(15, 120);
@@ -133,6 +135,7 @@ mod tests {
         );
     }
 
+    /// Field report B75.
     #[test]
     fn extreme_policies_and_jitters_saturate() {
         let extremes = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];

@@ -38,7 +38,7 @@ fn script(kind: u8) -> Script {
     }
 }
 
-/// B77: nobody is served on behalf of a caller that has left.
+/// Field report B77: nobody is served on behalf of a caller that has left.
 #[tokio::test]
 async fn caller_that_leaves_ends_its_search_for_a_lane() {
     for streams in [false, true] {

@@ -26,7 +26,7 @@ async fn two(dialect: &Dialect, a: Script, b: &Upstream) -> (Upstream, Agent) {
     (a, agent)
 }
 
-/// B40, B41, B52: nothing has reached the caller before the first content.
+/// Field reports B40, B41, B52: nothing has reached the caller before the first content.
 #[tokio::test]
 async fn error_before_content_goes_to_the_sibling_and_is_refunded() {
     for dialect in ALL {
@@ -47,7 +47,8 @@ async fn error_before_content_goes_to_the_sibling_and_is_refunded() {
     }
 }
 
-/// B41: lifecycle events commit to nothing, and the account without money is out at once.
+/// Field report B41: lifecycle events commit to nothing, and the account without money is out at
+/// once.
 #[tokio::test]
 async fn quota_error_behind_lifecycle_events_is_a_hard_down_and_never_shown() {
     for error in [
@@ -68,8 +69,8 @@ async fn quota_error_behind_lifecycle_events_is_a_hard_down_and_never_shown() {
     }
 }
 
-/// B40, B42, B44, B53: after content the caller gets one error in its own dialect, and the frames
-/// of a good end behind it count for nothing.
+/// Field reports B40, B42, B44, B53: after content the caller gets one error in its own dialect,
+/// and the frames of a good end behind it count for nothing.
 #[tokio::test]
 async fn error_after_content_ends_the_answer_in_the_callers_dialect() {
     for dialect in ALL {
@@ -106,7 +107,8 @@ async fn error_after_content_ends_the_answer_in_the_callers_dialect() {
     }
 }
 
-/// B53, B51: a connection that is gone ends in an error the caller's client understands.
+/// Field reports B53, B51: a connection that is gone ends in an error the caller's client
+/// understands.
 #[tokio::test]
 async fn cut_after_content_is_told_in_the_callers_dialect() {
     for dialect in ALL {
@@ -133,8 +135,8 @@ async fn cut_after_content_is_told_in_the_callers_dialect() {
     }
 }
 
-/// B51, and the opposite of B42: each protocol has an end of its own, with or without `[DONE]`, and
-/// a full answer is one too when the length limit ended it.
+/// Field reports B51, and the opposite of B42: each protocol has an end of its own, with or without
+/// `[DONE]`, and a full answer is one too when the length limit ended it.
 #[tokio::test]
 async fn each_protocols_own_end_is_a_success() {
     const UNCLOSED: &str = FINISH;
@@ -162,7 +164,7 @@ async fn each_protocols_own_end_is_a_success() {
     }
 }
 
-/// B42: a failed answer under status 200 does not keep its session.
+/// Field report B42: a failed answer under status 200 does not keep its session.
 #[tokio::test]
 async fn session_is_free_to_leave_a_lane_whose_answer_failed() {
     let failed = "event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"rate_limit_exceeded\",\"message\":\"too many\"}}}\n\n";
@@ -189,7 +191,8 @@ async fn session_is_free_to_leave_a_lane_whose_answer_failed() {
     assert_eq!(ask().await.header("x-lanekeeper-lane"), Some(other));
 }
 
-/// B42, B45: an error in one piece goes to the sibling; without one it has a status of its own.
+/// Field reports B42, B45: an error in one piece goes to the sibling; without one it has a status
+/// of its own.
 #[tokio::test]
 async fn error_object_under_status_200_is_never_relayed_as_a_success() {
     for dialect in ALL {
@@ -221,7 +224,7 @@ async fn error_object_under_status_200_is_never_relayed_as_a_success() {
     }
 }
 
-/// B46, B47: whatever is no answer of the protocol is a failure of the lane.
+/// Field reports B46, B47: whatever is no answer of the protocol is a failure of the lane.
 #[tokio::test]
 async fn body_that_is_no_answer_goes_to_the_sibling() {
     let mut rows: Vec<(&Dialect, Script)> = vec![
@@ -283,7 +286,7 @@ async fn body_that_is_no_answer_goes_to_the_sibling() {
     }
 }
 
-/// B46: an answer too long to be held is on its way when it breaks off.
+/// Field report B46: an answer too long to be held is on its way when it breaks off.
 #[tokio::test]
 async fn short_read_of_a_long_answer_is_no_success() {
     let head =
@@ -311,7 +314,7 @@ fn tool_call() -> Script {
     ])
 }
 
-/// B48: an answer without output is no good news; a tool call is.
+/// Field report B48: an answer without output is no good news; a tool call is.
 #[tokio::test]
 async fn empty_answer_neither_clears_a_streak_nor_closes_a_half_open_cell() {
     let silent =
@@ -354,7 +357,7 @@ async fn empty_answer_neither_clears_a_streak_nor_closes_a_half_open_cell() {
     }
 }
 
-/// B49: models that have nothing to say, and filters, are no failures of a lane.
+/// Field report B49: models that have nothing to say, and filters, are no failures of a lane.
 #[tokio::test]
 async fn quiet_models_and_refusals_never_bench_a_lane() {
     let rows: [(&Dialect, &str); 6] = [

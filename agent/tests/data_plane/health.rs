@@ -44,6 +44,7 @@ async fn some_intervals() {
     tokio::time::sleep(Duration::from_secs_f64(INTERVAL_SECS * 5.0)).await;
 }
 
+/// Field report B81.
 #[tokio::test]
 async fn dead_mode_closes_every_cell_of_a_healed_lane_without_traffic() {
     let a = Upstream::start(failure(503)).await;
@@ -83,6 +84,7 @@ async fn dead_mode_closes_every_cell_of_a_healed_lane_without_traffic() {
     );
 }
 
+/// Field report B82.
 #[tokio::test]
 async fn failed_dead_probes_do_not_make_a_cooldown_longer() {
     let a = Upstream::start(failure(503)).await;
@@ -167,6 +169,7 @@ async fn mode_none_sends_nothing() {
     assert_eq!(a.hits(), 1);
 }
 
+/// Field report B83.
 #[tokio::test]
 async fn refused_probe_proves_nothing_and_is_a_problem_until_it_is_understood() {
     for status in [400, 404] {
@@ -204,6 +207,7 @@ async fn refused_probe_proves_nothing_and_is_a_problem_until_it_is_understood() 
     }
 }
 
+/// Field report B83.
 #[tokio::test]
 async fn answer_cut_by_the_limit_before_any_text_counts_as_well() {
     let a = Upstream::start(failure(503)).await;
@@ -219,6 +223,7 @@ async fn answer_cut_by_the_limit_before_any_text_counts_as_well() {
     .await;
 }
 
+/// Field report B82.
 #[tokio::test]
 async fn success_whose_body_is_no_answer_heals_nothing() {
     let a = Upstream::start(failure(503)).await;
@@ -280,6 +285,7 @@ async fn hard_down_of_a_refused_key_ends_with_a_good_probe() {
     assert!(agent.lane("a")["dead_reason"].is_null());
 }
 
+/// Field report B82.
 #[tokio::test]
 async fn every_protocol_is_probed_at_its_own_endpoint() {
     let cases = [

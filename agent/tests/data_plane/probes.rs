@@ -30,6 +30,7 @@ async fn due(a: &Upstream, breaker: &str) -> Agent {
     agent
 }
 
+/// Field report B65.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_hundred_at_the_end_of_a_cooldown_send_one_probe() {
     let gate = Arc::new(Semaphore::new(0));
@@ -60,6 +61,7 @@ async fn two_hundred_at_the_end_of_a_cooldown_send_one_probe() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
 
+/// Field reports B73, B78.
 #[tokio::test]
 async fn probe_closes_at_first_content_and_reopens_on_failure() {
     let a = Upstream::start(stream(&["hello"])).await;
@@ -80,6 +82,7 @@ async fn probe_closes_at_first_content_and_reopens_on_failure() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
 
+/// Field reports B65, B66.
 #[tokio::test]
 async fn caller_that_leaves_gives_the_probe_back() {
     let a = Upstream::start(completion("hello")).await;
@@ -119,6 +122,7 @@ async fn transition_is_announced_and_counted() {
     assert!(metrics.ends_with("# EOF\n"));
 }
 
+/// Field report B66.
 #[tokio::test]
 async fn saturated_lane_does_not_eat_the_probe() {
     let gate = Arc::new(Semaphore::new(0));

@@ -31,6 +31,7 @@ fn messages() -> Ask {
         .with("x-api-key", "callers-key")
 }
 
+/// Field reports B40, B52.
 #[tokio::test]
 async fn anthropic_stream_fails_over_before_content_without_a_second_message_start() {
     let a = Upstream::start(frames(&[START, PING, BLOCK, OVERLOADED])).await;
@@ -48,6 +49,7 @@ async fn anthropic_stream_fails_over_before_content_without_a_second_message_sta
     assert_eq!(seen.header("x-api-key"), None);
 }
 
+/// Field report B52.
 #[tokio::test]
 async fn anthropic_stream_that_fails_everywhere_before_content_has_a_real_status() {
     let a = Upstream::start(frames(&[START, OVERLOADED])).await;
@@ -132,6 +134,7 @@ async fn listed_statuses_are_the_only_failures() {
     assert_eq!(agent.cell("one", "a")["window"]["failed"], 1);
 }
 
+/// Field report B42.
 #[tokio::test]
 async fn sessions_stay_on_a_member_while_it_can_serve() {
     let (a, b) = (
@@ -165,6 +168,7 @@ async fn sessions_stay_on_a_member_while_it_can_serve() {
     assert_eq!(other.hits(), 3);
 }
 
+/// Field report B68.
 #[tokio::test]
 async fn callers_own_key_goes_upstream_only_where_the_pool_says_so() {
     let a = Upstream::start(json(401, r#"{"error":{"message":"your key"}}"#)).await;

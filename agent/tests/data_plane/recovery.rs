@@ -70,7 +70,8 @@ async fn end_probe(case: &'static str, streams: bool, script: Script, left: Left
     assert_eq!(agent.lane("a")["ok"], 1, "{case}: counted once");
 }
 
-/// B65, B66: a probe that is never answered, one whose answer dies, one that is the caller's fault.
+/// Field reports B65, B66: a probe that is never answered, one whose answer dies, one that is the
+/// caller's fault.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_end_of_a_probe_gives_its_slot_back() {
     let too_long = r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#;
@@ -112,7 +113,7 @@ async fn every_end_of_a_probe_gives_its_slot_back() {
     }
 }
 
-/// B66: what the agent itself refuses takes no probe.
+/// Field report B66: what the agent itself refuses takes no probe.
 #[tokio::test]
 async fn spent_budget_takes_no_probe() {
     let a = Upstream::start(completion("hello")).await;
@@ -132,7 +133,7 @@ async fn spent_budget_takes_no_probe() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
 
-/// B68: the bad key of one caller must not cost the next one the lane.
+/// Field report B68: the bad key of one caller must not cost the next one the lane.
 #[tokio::test]
 async fn callers_bad_key_gives_the_probe_back() {
     let a = Upstream::start(completion("hello")).await;
@@ -160,7 +161,7 @@ async fn callers_bad_key_gives_the_probe_back() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
 
-/// B69: lists and direct calls are none of the pool's business.
+/// Field report B69: lists and direct calls are none of the pool's business.
 #[tokio::test]
 async fn calls_beside_the_pool_take_no_probe() {
     let a = Upstream::start(completion("hello")).await;
@@ -175,7 +176,7 @@ async fn calls_beside_the_pool_take_no_probe() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
 
-/// B69: counting tokens is a call like any other, so it reports like any other.
+/// Field report B69: counting tokens is a call like any other, so it reports like any other.
 #[tokio::test]
 async fn counting_tokens_reports_what_its_probe_proved() {
     let a = Upstream::start(json(503, "")).await;
@@ -195,7 +196,7 @@ async fn counting_tokens_reports_what_its_probe_proved() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
 
-/// B72: dashboards may look as often as they like.
+/// Field report B72: dashboards may look as often as they like.
 #[tokio::test]
 async fn thousand_reads_leave_the_next_request_the_probe() {
     let a = Upstream::start(completion("hello")).await;
@@ -236,7 +237,7 @@ async fn thousand_reads_leave_the_next_request_the_probe() {
     );
 }
 
-/// B72: the scheduler moves with requests and with nothing else.
+/// Field report B72: the scheduler moves with requests and with nothing else.
 #[tokio::test]
 async fn reads_do_not_move_the_turn_of_the_members() {
     let a = Upstream::start(completion("hello")).await;
@@ -261,7 +262,7 @@ async fn reads_do_not_move_the_turn_of_the_members() {
     assert_eq!(orders[0].matches('a').count(), 6);
 }
 
-/// B74: each further failed probe waits longer, and a recovery forgets it all.
+/// Field report B74: each further failed probe waits longer, and a recovery forgets it all.
 #[tokio::test]
 async fn every_failed_probe_lengthens_the_wait_until_a_success() {
     let a = Upstream::start(json(503, "")).await;
@@ -289,7 +290,8 @@ async fn every_failed_probe_lengthens_the_wait_until_a_success() {
     fail_for(0.08).await;
 }
 
-/// B78: a stream may run for minutes; its first content is proof enough, and its death is news.
+/// Field report B78: a stream may run for minutes; its first content is proof enough, and its death
+/// is news.
 #[tokio::test]
 async fn streaming_probe_decides_at_its_first_content() {
     let gate = Arc::new(Semaphore::new(0));
@@ -325,7 +327,7 @@ async fn streaming_probe_decides_at_its_first_content() {
     assert!(left <= 0.2, "which starts at the base, {left}");
 }
 
-/// B80, B81: traffic alone brings a lane back, and no second flag keeps it out.
+/// Field reports B80, B81: traffic alone brings a lane back, and no second flag keeps it out.
 #[tokio::test]
 async fn traffic_alone_recovers_a_lane_once_its_cooldown_is_over() {
     let (a, b) = (

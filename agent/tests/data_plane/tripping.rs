@@ -6,7 +6,7 @@ use crate::gateway::{Agent, Document};
 use crate::upstream::{Step, Upstream, completion, json, stream};
 use std::time::Duration;
 
-/// B78: that a stream opened is no success.
+/// Field report B78: that a stream opened is no success.
 #[tokio::test]
 async fn streams_alone_trip_a_lane() {
     let died = cut(&[OPENAI.lifecycle, OPENAI.content]);
@@ -30,7 +30,7 @@ async fn streams_alone_trip_a_lane() {
     }
 }
 
-/// B79: once a lane is out, nobody pays for it any more.
+/// Field report B79: once a lane is out, nobody pays for it any more.
 #[tokio::test]
 async fn benched_lane_is_not_asked_and_costs_no_time() {
     for (park, expected) in [(0, 3), (5, 1)] {
@@ -58,7 +58,7 @@ async fn benched_lane_is_not_asked_and_costs_no_time() {
     }
 }
 
-/// B84: a cell belongs to one pool and one lane; limits belong to the lane.
+/// Field report B84: a cell belongs to one pool and one lane; limits belong to the lane.
 #[tokio::test]
 async fn lane_benched_in_one_pool_serves_the_others() {
     let (x, y) = (

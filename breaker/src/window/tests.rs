@@ -12,6 +12,7 @@ fn totals(ok: u64, failed: u64) -> Totals {
     Totals { ok, failed }
 }
 
+/// Field report B85.
 #[test]
 fn successes_before_a_fixed_boundary_still_dilute_failures_after_it() {
     let mut window = sliding(30);
@@ -25,6 +26,7 @@ fn successes_before_a_fixed_boundary_still_dilute_failures_after_it() {
     assert_eq!(window.totals_at(now), totals(27, 5));
 }
 
+/// Field report B85.
 #[test]
 fn failures_on_both_sides_of_a_fixed_boundary_count_together() {
     let mut window = sliding(30);
