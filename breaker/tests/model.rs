@@ -16,6 +16,7 @@ use lanekeeper_breaker::{
     Rules, Ticket, Trip, TripMode, WindowKind,
 };
 use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 
 #[path = "model/naive.rs"]
 mod naive;
@@ -40,6 +41,7 @@ enum Event {
     Credential,
     Advisory(Option<u64>),
     Mode(Mode),
+    Policy(Box<Policy>),
     Numbers {
         park_ms: u64,
         failure_count: u32,
@@ -96,6 +98,7 @@ fn events() -> impl Strategy<Value = Event> {
         1 => Just(Event::Credential),
         1 => prop::option::of(0_u64..30_000).prop_map(Event::Advisory),
         1 => modes().prop_map(Event::Mode),
+        1 => policies().prop_map(|policy| Event::Policy(Box::new(policy))),
         1 => (0_u64..8_000, 1_u32..6, 0_u32..4).prop_map(|(park_ms, failure_count, max_probes)| {
             Event::Numbers { park_ms, failure_count, max_probes }
         }),
@@ -244,6 +247,7 @@ impl Pair {
                 policy.mode = *mode;
                 self.take_policy(policy);
             }
+            Event::Policy(policy) => self.take_policy(Policy::clone(policy)),
             Event::Numbers {
                 park_ms,
                 failure_count,
@@ -301,21 +305,37 @@ impl Pair {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig {
-        cases: 1_000,
-        failure_persistence: None,
-        ..ProptestConfig::default()
-    })]
+/// Cases of a run; `PROPTEST_CASES` asks for another number.
+const CASES: u32 = 100_000;
 
-    #[test]
-    fn cell_does_what_the_naive_model_does(
-        policy in policies(),
-        events in prop::collection::vec(events(), 1..120),
-    ) {
-        let mut pair = Pair::new(&policy);
-        for event in &events {
-            pair.apply(event);
+#[test]
+fn cell_does_what_the_naive_model_does() {
+    let asked = ProptestConfig::default();
+    let cases = match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => asked.cases,
+        None => CASES,
+    };
+    let threads = std::thread::available_parallelism().map_or(1, |count| count.get() as u32);
+    let config = ProptestConfig {
+        cases: cases.div_ceil(threads),
+        failure_persistence: None,
+        ..asked
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let story = (policies(), prop::collection::vec(events(), 1..120));
+                let result = TestRunner::new(config.clone()).run(&story, |(policy, events)| {
+                    let mut pair = Pair::new(&policy);
+                    for event in &events {
+                        pair.apply(event);
+                    }
+                    Ok(())
+                });
+                if let Err(difference) = result {
+                    panic!("{difference}");
+                }
+            });
         }
-    }
+    });
 }

@@ -113,7 +113,9 @@ impl Cell {
             && matches!(ticket.kind, Kind::Ordinary)
             && matches!(outcome, Outcome::Success)
             && !self.success_clears_count
-            && self.slow == u64::MAX
+            && ticket
+                .mark
+                .map_or(self.slow == u64::MAX, |mark| !mark.failed())
         {
             if ticket.mark.is_none() {
                 self.window.record(false, self.time(now));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lanekeeper_breaker::{
     Mode, Outcome, OverrideAction, Policy, Reason, Refusal, RefusalReason, Selectable, State,
-    Transition, View, WindowKind,
+    Transition, Trip, View, WindowKind,
 };
 
 /// What the cell answered.
@@ -55,8 +55,10 @@ enum Condition {
 
 #[derive(Clone, Debug)]
 struct Counted {
+    /// In nanoseconds.
     at: u64,
     failed: bool,
+    /// 0 when it cannot be taken back any more.
     attempt: u64,
 }
 
@@ -86,6 +88,9 @@ fn ms(span: Duration) -> u64 {
 }
 
 const DAY: u64 = 86_400_000;
+
+/// Nanoseconds of a millisecond.
+const NANOS: u64 = 1_000_000;
 
 impl Naive {
     pub(crate) fn new(policy: Policy) -> Self {
@@ -134,9 +139,49 @@ impl Naive {
 
     // The window.
 
-    fn slot(&self, at: u64) -> u64 {
+    fn width(&self) -> u64 {
         let width = self.policy.trip.window.as_nanos().div_ceil(64).max(1);
-        u64::try_from(u128::from(at) * 1_000_000 / width).expect("a small number")
+        u64::try_from(width).expect("a short window")
+    }
+
+    fn slot(&self, at: u64) -> u64 {
+        at / self.width()
+    }
+
+    fn is_inside(&self, one: &Counted, now: u64) -> bool {
+        self.policy.trip.window_kind != WindowKind::Sliding
+            || self.slot(one.at) + 64 > self.slot(now * NANOS)
+    }
+
+    /// What the window keeps when it takes on another shape: between sliding windows outcomes
+    /// move to the middle of their slots, else they are taken for outcomes of now.
+    fn reshape(&mut self, next: &Trip, now: u64) {
+        let old = &self.policy.trip;
+        if (old.window, old.window_kind) == (next.window, next.window_kind) {
+            return;
+        }
+        let slides = [old.window_kind, next.window_kind] == [WindowKind::Sliding; 2];
+        if self.span_is_over(now) {
+            self.forget_counts();
+        }
+        let mut kept = std::mem::take(&mut self.counted);
+        kept.retain(|one| self.is_inside(one, now));
+        let width = self.width();
+        for one in &mut kept {
+            let middle = one.at / width * width + width / 2;
+            one.at = if slides {
+                middle.min(now * NANOS)
+            } else {
+                now * NANOS
+            };
+            one.attempt = 0;
+        }
+        self.span_began = match next.window_kind {
+            WindowKind::Sliding => None,
+            WindowKind::Tumbling => Some(now),
+            WindowKind::Counter => (!kept.is_empty()).then_some(now),
+        };
+        self.counted = kept;
     }
 
     fn span_is_over(&self, now: u64) -> bool {
@@ -152,16 +197,15 @@ impl Naive {
         if self.span_is_over(now) {
             return (0, 0);
         }
-        let inside: Vec<_> = self
-            .counted
-            .iter()
-            .filter(|one| {
-                self.policy.trip.window_kind != WindowKind::Sliding
-                    || self.slot(one.at) + 64 > self.slot(now)
-            })
-            .collect();
-        let failed = inside.iter().filter(|one| one.failed).count() as u64;
-        (inside.len() as u64 - failed, failed)
+        let mut totals = (0, 0);
+        for one in self.counted.iter().filter(|one| self.is_inside(one, now)) {
+            if one.failed {
+                totals.1 += 1;
+            } else {
+                totals.0 += 1;
+            }
+        }
+        totals
     }
 
     fn forget_counts(&mut self) {
@@ -189,7 +233,7 @@ impl Naive {
             }
         }
         self.counted.push(Counted {
-            at: now,
+            at: now * NANOS,
             failed,
             attempt,
         });
@@ -669,6 +713,7 @@ impl Naive {
 
     pub(crate) fn take_policy(&mut self, policy: Policy, now: u64, change: Option<Transition>) {
         let before = self.shown(now);
+        self.reshape(&policy.trip, now);
         self.policy = policy;
         if self.policy.mode == Mode::Off {
             self.close();
