@@ -14,6 +14,7 @@ mod upstream;
 
 mod cancellation;
 mod endpoints;
+mod classification;
 mod exhaustion;
 mod failover;
 mod false_success;
