@@ -224,6 +224,45 @@ async fn error_object_under_status_200_is_never_relayed_as_a_success() {
     }
 }
 
+/// Field reports B45, B52: when no lane is left, the failure has a status and a body that the
+/// caller's client understands, however far the frames had come.
+#[tokio::test]
+async fn failure_of_every_lane_before_content_is_an_error_of_the_callers_dialect() {
+    for dialect in ALL {
+        for (streams, script) in [
+            (true, ended(&[dialect.error])),
+            (true, ended(&[dialect.lifecycle, dialect.error])),
+            (true, cut(&[dialect.lifecycle])),
+            (true, json(200, dialect.whole_error)),
+            (false, json(200, dialect.whole_error)),
+            (false, json(200, "null")),
+        ] {
+            let a = Upstream::start(script).await;
+            let document = Document::new().lane("a", &a).lane("b", &a);
+            let agent = dialect.agent(&document).await;
+            let got = dialect.ask(streams).send(agent.address).await;
+            let case = format!("{} {streams}: {got:?}", dialect.protocol);
+            assert!(matches!(got.status.as_u16(), 429 | 503), "{case}");
+            assert!(got.whole && got.header("retry-after").is_some(), "{case}");
+            assert_eq!(
+                got.header("content-type"),
+                Some("application/json"),
+                "{case}"
+            );
+            let body = got.json();
+            match dialect.protocol {
+                "anthropic" => assert_eq!(body["type"], "error", "{case}"),
+                "cohere" => assert!(body["message"].is_string(), "{case}"),
+                _ => assert!(body["error"]["message"].is_string(), "{case}"),
+            }
+            assert_eq!(a.hits(), 2, "{case}");
+            for lane in ["a", "b"] {
+                assert_eq!(agent.lane(lane)["requests_spent"], 0, "{case}");
+            }
+        }
+    }
+}
+
 /// Field reports B46, B47: whatever is no answer of the protocol is a failure of the lane.
 #[tokio::test]
 async fn body_that_is_no_answer_goes_to_the_sibling() {

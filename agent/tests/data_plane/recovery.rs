@@ -40,27 +40,28 @@ enum Left {
 
 async fn end_probe(case: &'static str, streams: bool, script: Script, left: Left) {
     let a = Upstream::start(completion("hello")).await;
-    let document = Document::new()
-        .lane_at("a", a.address, 1, "attempt_timeout_ms: 150")
-        .breaker(TWICE)
-        .pool("failover: {timeout_secs: 0.3}");
-    let agent = due(&a, document).await;
+    let document = || Document::new().lane("a", &a).breaker(TWICE);
+    let agent = due(&a, document()).await;
+    let impatient = document().pool("failover: {timeout_secs: 0.3}");
+    agent.apply(&impatient.yaml());
     let before = a.hits();
     a.next(script);
-    chat("chat", streams).send(agent.address).await;
-    agent.settles().await;
-    assert_eq!(a.hits(), before + 1, "{case}: the probe was sent");
-    let cell = agent.cell("chat", "a");
-    assert_eq!(cell["trips"], 1, "{case}: {cell}");
-    match left {
-        Left::Slot => assert_eq!(cell["state"], "half_open", "{case}: {cell}"),
-        Left::Open => {
-            assert_eq!(cell["state"], "open", "{case}: {cell}");
-            let left = cell["cooldown_remaining_s"].as_f64().unwrap();
-            assert!(left > 0.2 && left <= 0.4, "{case}: escalated, {left}");
-            agent.cooled("chat", "a").await;
+    let ((), took) = timed(async {
+        chat("chat", streams).send(agent.address).await;
+        agent.settles().await;
+        let cell = agent.cell("chat", "a");
+        assert_eq!(cell["trips"], 1, "{case}: {cell}");
+        match left {
+            Left::Slot => assert_eq!(cell["state"], "half_open", "{case}: {cell}"),
+            Left::Open => agent.cooled("chat", "a").await,
         }
+    })
+    .await;
+    assert_eq!(a.hits(), before + 1, "{case}: the probe was sent");
+    if left == Left::Open {
+        assert!(took.as_secs_f64() >= 0.4, "{case}: escalated, {took:?}");
     }
+    agent.apply(&document().yaml());
     assert_eq!(
         chat("chat", false).send(agent.address).await.status,
         200,
@@ -129,6 +130,25 @@ async fn spent_budget_takes_no_probe() {
     assert_eq!((got.status.as_u16(), a.hits()), (503, 2), "{got:?}");
     assert_eq!(agent.cell("chat", "a")["state"], "open");
     agent.apply(&document(9).yaml());
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 200);
+    assert_eq!(agent.cell("chat", "a")["state"], "closed");
+}
+
+/// Field report B66: while the provider's own cell refuses, the pool's probe waits untouched.
+#[tokio::test]
+async fn refusal_of_the_provider_takes_no_probe_of_the_pool() {
+    let a = Upstream::start(completion("hello")).await;
+    a.next(json(503, ""));
+    let own = "api_key: null, breaker: {trip: {mode: consecutive, consecutive_n: 1}}";
+    let document = Document::new().lane("a", &a).breaker(TWICE).yaml();
+    let agent = Agent::start(&document.replace("api_key: null", own)).await;
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
+    agent.cooled("chat", "a").await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!((got.status.as_u16(), a.hits()), (503, 1), "{got:?}");
+    assert_eq!(agent.cell("chat", "a")["state"], "open");
+    assert_eq!(agent.lane("a")["usable"], false);
+    agent.apply(&document);
     assert_eq!(chat("chat", false).send(agent.address).await.status, 200);
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
