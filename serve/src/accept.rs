@@ -2,6 +2,7 @@
 
 use crate::Limits;
 use crate::limits::MAX_HEADERS;
+use crate::watched::{Told, Watched, watch};
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -89,7 +90,8 @@ where
                 Err(error) => break Err(Error::Accept(error)),
             },
         };
-        let connection = connect(&http, stream, service.clone());
+        let watched = limits.tell_conflicting_length;
+        let connection = connect(&http, stream, service.clone(), watched);
         let (shutdown, cut) = (shutdown.clone(), cut.clone());
         connections.spawn(async move {
             let _slot = slot;
@@ -126,7 +128,8 @@ fn connect<S, B>(
     http: &http1::Builder,
     stream: TcpStream,
     service: S,
-) -> http1::Connection<TokioIo<TcpStream>, S>
+    watched: bool,
+) -> http1::Connection<TokioIo<Watched>, Told<S>>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Error: Into<BoxError>,
@@ -137,6 +140,7 @@ where
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn Nagle's algorithm off");
     }
+    let (stream, service) = watch(stream, service, watched);
     http.serve_connection(TokioIo::new(stream), service)
 }
 

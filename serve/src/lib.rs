@@ -5,9 +5,12 @@
 //! descriptors run out, and an end that comes within a stated time. They live here once.
 
 mod accept;
+mod framing;
 mod limits;
 mod listener;
+mod watched;
 
 pub use accept::{Error, serve};
 pub use limits::Limits;
 pub use listener::bind;
+pub use watched::ConflictingLength;

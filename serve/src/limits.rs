@@ -34,6 +34,9 @@ pub struct Limits {
     pub max_header_bytes: usize,
     /// Largest number of header lines; more is answered 431. Default 100.
     pub max_headers: usize,
+    /// Mark requests that state their body's length twice with [`crate::ConflictingLength`], so
+    /// that the service can refuse them. Default false: they are served as chunked.
+    pub tell_conflicting_length: bool,
 }
 
 impl Default for Limits {
@@ -43,6 +46,7 @@ impl Default for Limits {
             header_read_timeout: HEADER_READ_TIMEOUT,
             max_header_bytes: MAX_HEADER_BYTES,
             max_headers: MAX_HEADERS,
+            tell_conflicting_length: false,
         }
     }
 }

@@ -9,7 +9,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
-use lanekeeper_serve::{Limits, bind, serve};
+use lanekeeper_serve::{ConflictingLength, Limits, bind, serve};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -36,7 +36,11 @@ fn start(limits: Limits, grace: Duration) -> Running {
         if request.uri().path() == "/hang" {
             std::future::pending::<()>().await;
         }
-        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+        let twice = request.extensions().get::<ConflictingLength>().is_some();
+        let body = if twice { "two lengths" } else { "hello" };
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(
+            body.as_bytes(),
+        ))))
     });
     let task = tokio::spawn(serve(listener, limits, service, shutdown.clone(), grace));
     Running {
@@ -67,6 +71,28 @@ async fn a_request_is_answered() {
     .await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.ends_with("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_request_that_states_its_length_twice_is_told_where_asked_for() {
+    let good = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\r\nhi";
+    let twice = "POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\n\
+                 transfer-encoding: chunked\r\n\r\n0\r\n\r\n";
+    for told in [true, false] {
+        let limits = Limits {
+            tell_conflicting_length: told,
+            ..Limits::default()
+        };
+        let server = start(limits, Duration::ZERO);
+        let answers = exchange(server.address, format!("{good}{twice}{good}").as_bytes()).await;
+        let bodies: Vec<&str> = answers
+            .split("HTTP/1.1 200 OK")
+            .skip(1)
+            .filter_map(|answer| answer.split("\r\n\r\n").nth(1))
+            .collect();
+        let second = if told { "two lengths" } else { "hello" };
+        assert_eq!(bodies, ["hello", second], "{answers}");
+    }
 }
 
 #[tokio::test]
