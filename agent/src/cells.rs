@@ -5,14 +5,15 @@
 
 mod latency;
 mod set;
+mod steer;
 
 pub(crate) use set::CellSet;
 
 use crate::clock;
 use crate::metrics::{AttemptOutcome, CellMetrics};
 use lanekeeper_breaker::{
-    Admission, Cause, Cell, HardDownScope, Outcome, Policy, Selectable, State, StreamDeath, Ticket,
-    Transition, View,
+    Admission, Cause, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State,
+    StreamDeath, Ticket, Transition, View,
 };
 use lanekeeper_model::report::CauseReport;
 use lanekeeper_model::{CellReport, LaneName, PoolName, ProviderName};
@@ -92,6 +93,10 @@ impl Proof {
 struct Guarded {
     cell: Cell,
     policy: Arc<Policy>,
+    /// The operator's order the cell was given last.
+    order: Option<Override>,
+    /// Until when the fleet's hint holds.
+    advised_until: Option<Instant>,
 }
 
 /// One cell of the agent. It lives as long as consecutive revisions name its pool and lane.
@@ -131,6 +136,8 @@ impl CellSlot {
             guarded: Mutex::new(Guarded {
                 cell: Cell::new(Arc::clone(&policy), now),
                 policy,
+                order: None,
+                advised_until: None,
             }),
             metrics,
             latency: Latency::default(),
@@ -226,91 +233,6 @@ impl CellSlot {
         self.tell_if(transition);
     }
 
-    /// A sibling cell of the lane saw a hard-down that concerns the lane as a whole.
-    pub(crate) fn share_hard_down(&self, cause: Cause, now: Instant) {
-        let transitions = {
-            let mut guarded = self.guarded.lock();
-            match guarded.cell.admit(now, Duration::ZERO) {
-                Admission::Pass(ticket) => [
-                    None,
-                    guarded
-                        .cell
-                        .settle(ticket, Outcome::HardDown { cause }, now, clock::jitter()),
-                ],
-                Admission::Probe(ticket, began) => [
-                    began,
-                    guarded
-                        .cell
-                        .settle(ticket, Outcome::HardDown { cause }, now, clock::jitter()),
-                ],
-                Admission::Refuse(_) => [None, None],
-            }
-        };
-        for transition in transitions {
-            self.tell_if(transition);
-        }
-    }
-
-    /// True while the cell keeps attempts away for what it has seen, whatever an operator says.
-    pub(crate) fn is_ailing(&self, now: Instant) -> bool {
-        let view = self.view(now);
-        view.machine_state != State::Closed || !view.parked_remaining.is_zero()
-    }
-
-    /// An active probe that began at `began` found the lane well.
-    pub(crate) fn recover(&self, began: Instant, now: Instant) {
-        let transition = self.guarded.lock().cell.recover(began, now);
-        self.tell_if(transition);
-    }
-
-    /// An active probe failed. A closed cell counts it like any attempt. After a cooldown it is
-    /// the probe that fails; a cooldown that still runs is neither begun again nor made longer,
-    /// but for a longer Retry-After. Returns true when every cell of the lane shall hear of it.
-    pub(crate) fn fail_probe(&self, proof: Proof, now: Instant) -> bool {
-        let (transitions, whole_lane) = {
-            let mut guarded = self.guarded.lock();
-            let outcome = proof.outcome(&guarded.policy, Circumstances::default());
-            let whole_lane = matches!(outcome, Outcome::HardDown { .. })
-                && guarded.policy.hard_down_scope == HardDownScope::Lane;
-            // Asked for and given back in one step: no slot is held while a probe runs.
-            let transitions = match guarded.cell.admit_degraded(now, Duration::ZERO) {
-                Admission::Pass(ticket) => [
-                    None,
-                    guarded.cell.settle(ticket, outcome, now, clock::jitter()),
-                ],
-                Admission::Probe(ticket, began) => [
-                    began,
-                    guarded.cell.settle(ticket, outcome, now, clock::jitter()),
-                ],
-                Admission::Refuse(_) => [None, None],
-            };
-            (transitions, whole_lane)
-        };
-        for transition in transitions {
-            self.tell_if(transition);
-        }
-        whole_lane
-    }
-
-    /// Takes the policy of a new revision; state, cooldown and running probe stay.
-    pub(crate) fn apply_policy(&self, policy: Arc<Policy>, now: Instant) {
-        let transition = {
-            let mut guarded = self.guarded.lock();
-            if *guarded.policy == *policy {
-                return;
-            }
-            guarded.policy = Arc::clone(&policy);
-            guarded.cell.apply_policy(policy, now)
-        };
-        self.tell_if(transition);
-    }
-
-    /// The lane's credential is a new one.
-    pub(crate) fn credential_changed(&self, now: Instant) {
-        let transition = self.guarded.lock().cell.credential_changed(now);
-        self.tell_if(transition);
-    }
-
     /// Counts a request that found the cell refusing.
     pub(crate) fn count_reject(&self) {
         if let Some(metrics) = &self.metrics {
@@ -332,6 +254,14 @@ impl CellSlot {
     pub(crate) fn pool(&self) -> Option<&PoolName> {
         match &self.label {
             Label::Member { pool, .. } => Some(pool),
+            Label::Provider(_) => None,
+        }
+    }
+
+    /// The cell's pool and lane; `None` for a provider's own cell.
+    pub(crate) fn names(&self) -> Option<(&PoolName, &LaneName)> {
+        match &self.label {
+            Label::Member { pool, lane } => Some((pool, lane)),
             Label::Provider(_) => None,
         }
     }
@@ -377,6 +307,18 @@ impl CellSlot {
         })
     }
 
+    /// What the cell is called in logs.
+    fn title(&self) -> String {
+        let endpoint = match self.endpoint {
+            Some(endpoint) => format!(" endpoint={endpoint}"),
+            None => String::new(),
+        };
+        match &self.label {
+            Label::Member { pool, lane } => format!("pool={pool} lane={lane}{endpoint}"),
+            Label::Provider(provider) => format!("provider={provider}{endpoint}"),
+        }
+    }
+
     fn tell_if(&self, transition: Option<Transition>) {
         if let Some(transition) = &transition {
             self.tell(transition);
@@ -393,18 +335,10 @@ impl CellSlot {
         } else {
             ""
         };
-        let endpoint = match self.endpoint {
-            Some(endpoint) => format!(" endpoint={endpoint}"),
-            None => String::new(),
-        };
-        match &self.label {
-            Label::Member { pool, lane } => tracing::info!(
-                "breaker pool={pool} lane={lane}{endpoint} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
-            ),
-            Label::Provider(provider) => tracing::info!(
-                "breaker provider={provider}{endpoint} {from}->{to} reason={reason} failures={failures}/{samples}{mode}"
-            ),
-        }
+        tracing::info!(
+            "breaker {} {from}->{to} reason={reason} failures={failures}/{samples}{mode}",
+            self.title()
+        );
         if let Some(metrics) = &self.metrics {
             metrics.transition(from, to, reason);
         }

@@ -16,6 +16,7 @@ mod ingress;
 mod lane;
 mod metrics;
 mod ops;
+mod orders;
 pub mod plane;
 mod pool;
 mod probe;

@@ -4,6 +4,7 @@ use crate::cells::state_number;
 use crate::clock;
 use crate::ingress;
 use crate::metrics::Metrics;
+use crate::orders;
 use crate::probe::{self, ProbeOutcome, Probing};
 use crate::snapshot::compile::compile;
 use crate::snapshot::live::{Live, Wiring};
@@ -14,7 +15,7 @@ use crate::visit::Counters;
 use arc_swap::ArcSwapOption;
 use hyper::service::service_fn;
 use lanekeeper_breaker::Selectable;
-use lanekeeper_model::{CellReport, ConfigSource, Gateway, LaneName, Totals};
+use lanekeeper_model::{Advisory, CellReport, ConfigSource, Gateway, LaneName, Override, Totals};
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -129,11 +130,48 @@ impl Plane {
         };
         let snapshot = compile(&gateway, applied, previous.as_deref(), &mut live, &wiring);
         announce_credentials(&snapshot, &mut live, now);
+        live.orders.reach(snapshot.cells(), now);
         inner.metrics.set_revision(revision);
         inner.snapshot.store(Some(Arc::new(snapshot)));
         drop(live);
         inner.probing.configured();
         self.problems()
+    }
+
+    /// Takes the operators' whole set of orders. Those that are no longer in it are released, and
+    /// each ends by itself when its time is over; a reset works once for its id. The set outlives
+    /// revisions.
+    pub fn apply_overrides(&self, overrides: &[Override]) {
+        let now = clock::now();
+        let mut live = self.inner.live.lock();
+        let resets = live.orders.set_overrides(overrides, now);
+        if let Some(snapshot) = self.inner.snapshot.load().as_ref() {
+            for scope in &resets {
+                let meant = snapshot
+                    .cells()
+                    .filter(|cell| orders::concerns(scope, cell));
+                meant.for_each(|cell| cell.reset(now));
+            }
+            live.orders.reach(snapshot.cells(), now);
+        }
+    }
+
+    /// Takes the fleet's whole set of hints about lanes that fail elsewhere. Those that are no
+    /// longer in it are over, and each ends by itself when it is not given again in time.
+    pub fn apply_advisories(&self, advisories: &[Advisory]) {
+        let now = clock::now();
+        let mut live = self.inner.live.lock();
+        live.orders.set_advisories(advisories, now);
+        if let Some(snapshot) = self.inner.snapshot.load().as_ref() {
+            live.orders.reach(snapshot.cells(), now);
+        }
+    }
+
+    /// Tells of orders whose time is over.
+    fn end_overrides(&self, now: Instant) {
+        if let Some(snapshot) = self.inner.snapshot.load().as_ref() {
+            snapshot.cells().for_each(|cell| cell.end_override(now));
+        }
     }
 
     /// The served revision.
@@ -286,7 +324,10 @@ impl Plane {
     }
 
     async fn run(&self, worker: Worker, listener: tokio::net::TcpListener, drain: DrainSignal) {
-        let mut limits = lanekeeper_serve::Limits::default();
+        let mut limits = lanekeeper_serve::Limits {
+            tell_conflicting_length: true,
+            ..lanekeeper_serve::Limits::default()
+        };
         if let Some(snapshot) = self.inner.snapshot.load().as_ref() {
             limits.header_read_timeout = snapshot.limits.header_timeout;
         }
@@ -330,6 +371,7 @@ impl Plane {
             if !self.claim_secrets(clock::now()) {
                 continue;
             }
+            self.end_overrides(clock::now());
             let plane = self.clone();
             if let Err(error) = tokio::task::spawn_blocking(move || plane.refresh_secrets()).await {
                 tracing::error!(%error, "secrets cannot be read");

@@ -47,6 +47,11 @@ impl Snapshot {
         self.names.get(model)
     }
 
+    /// Every cell of every lane.
+    pub(crate) fn cells(&self) -> impl Iterator<Item = &Arc<CellSlot>> {
+        self.lanes.iter().flat_map(|lane| &lane.cells)
+    }
+
     /// Everything that keeps a part of the revision from working here.
     pub(crate) fn problems(&self) -> Vec<String> {
         let missing = self.providers.iter().filter_map(|provider| {

@@ -72,6 +72,8 @@ pub struct CellStats {
     /// The operator's order in force.
     #[serde(rename = "override")]
     pub override_action: Option<String>,
+    /// Seconds until that order ends by itself.
+    pub override_remaining_s: Option<f64>,
     /// Seconds the fleet's hint stays in force.
     pub advisory: Option<f64>,
 }
@@ -129,6 +131,10 @@ impl CellStats {
                 count: view.cause_count,
             }),
             override_action: crate::cells::override_action(view),
+            override_remaining_s: view
+                .override_
+                .as_ref()
+                .map(|order| order.remaining.as_secs_f64()),
             advisory: view.advisory_remaining.map(|left| left.as_secs_f64()),
         }
     }

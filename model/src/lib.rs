@@ -15,6 +15,7 @@ pub mod problem;
 pub mod report;
 mod schema;
 pub mod spec;
+pub mod steer;
 mod text;
 mod validate;
 
@@ -24,3 +25,4 @@ pub use gateway::Gateway;
 pub use ids::{GatewayName, LaneName, PoolName, ProviderName};
 pub use problem::Problem;
 pub use report::{CauseReport, CellReport, CellState, ConfigSource, Report, Totals};
+pub use steer::{Advisory, Override, OverrideAction};

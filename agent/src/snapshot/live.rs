@@ -4,6 +4,7 @@ use crate::cells::{CellSet, CellSlot, Label};
 use crate::clients::ClientLoad;
 use crate::lane::LaneState;
 use crate::metrics::Metrics;
+use crate::orders::Orders;
 use crate::pool::PoolState;
 use lanekeeper_breaker::Policy;
 use lanekeeper_model::gateway::{Gateway, Lane};
@@ -24,6 +25,8 @@ pub(crate) struct Live {
     pools: HashMap<PoolName, Arc<PoolState>>,
     clients: HashMap<String, Arc<ClientLoad>>,
     fingerprints: HashMap<ProviderName, [u8; 32]>,
+    /// What operators and the fleet have said.
+    pub(crate) orders: Orders,
 }
 
 /// The one endpoint a cell judges; `None` for all.

@@ -13,14 +13,15 @@ mod gateway;
 mod upstream;
 
 mod cancellation;
-mod endpoints;
 mod classification;
+mod endpoints;
 mod exhaustion;
 mod failover;
 mod false_success;
 mod health;
 mod hints;
 mod ingress;
+mod orders;
 mod probes;
 mod providers;
 mod recovery;

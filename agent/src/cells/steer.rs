@@ -1,0 +1,172 @@
+//! What reaches a cell from elsewhere than its own attempts: siblings, active probes, revisions,
+//! operators and the fleet.
+
+use super::{CellSlot, Circumstances, Proof};
+use crate::clock;
+use lanekeeper_breaker::{
+    Admission, Cause, HardDownScope, Outcome, Override, OverrideAction, Policy, Reason, State,
+    Transition,
+};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+impl CellSlot {
+    /// A sibling cell of the lane saw a hard-down that concerns the lane as a whole.
+    pub(crate) fn share_hard_down(&self, cause: Cause, now: Instant) {
+        let transitions = {
+            let mut guarded = self.guarded.lock();
+            match guarded.cell.admit(now, Duration::ZERO) {
+                Admission::Pass(ticket) => [
+                    None,
+                    guarded
+                        .cell
+                        .settle(ticket, Outcome::HardDown { cause }, now, clock::jitter()),
+                ],
+                Admission::Probe(ticket, began) => [
+                    began,
+                    guarded
+                        .cell
+                        .settle(ticket, Outcome::HardDown { cause }, now, clock::jitter()),
+                ],
+                Admission::Refuse(_) => [None, None],
+            }
+        };
+        for transition in transitions {
+            self.tell_if(transition);
+        }
+    }
+
+    /// True while the cell keeps attempts away for what it has seen, whatever an operator says.
+    pub(crate) fn is_ailing(&self, now: Instant) -> bool {
+        let view = self.view(now);
+        view.machine_state != State::Closed || !view.parked_remaining.is_zero()
+    }
+
+    /// An active probe that began at `began` found the lane well.
+    pub(crate) fn recover(&self, began: Instant, now: Instant) {
+        let transition = self.guarded.lock().cell.recover(began, now);
+        self.tell_if(transition);
+    }
+
+    /// An active probe failed. A closed cell counts it like any attempt. After a cooldown it is
+    /// the probe that fails; a cooldown that still runs is neither begun again nor made longer,
+    /// but for a longer Retry-After. Returns true when every cell of the lane shall hear of it.
+    pub(crate) fn fail_probe(&self, proof: Proof, now: Instant) -> bool {
+        let (transitions, whole_lane) = {
+            let mut guarded = self.guarded.lock();
+            let outcome = proof.outcome(&guarded.policy, Circumstances::default());
+            let whole_lane = matches!(outcome, Outcome::HardDown { .. })
+                && guarded.policy.hard_down_scope == HardDownScope::Lane;
+            // Asked for and given back in one step: no slot is held while a probe runs.
+            let transitions = match guarded.cell.admit_degraded(now, Duration::ZERO) {
+                Admission::Pass(ticket) => [
+                    None,
+                    guarded.cell.settle(ticket, outcome, now, clock::jitter()),
+                ],
+                Admission::Probe(ticket, began) => [
+                    began,
+                    guarded.cell.settle(ticket, outcome, now, clock::jitter()),
+                ],
+                Admission::Refuse(_) => [None, None],
+            };
+            (transitions, whole_lane)
+        };
+        for transition in transitions {
+            self.tell_if(transition);
+        }
+        whole_lane
+    }
+
+    /// Takes the policy of a new revision; state, cooldown and running probe stay.
+    pub(crate) fn apply_policy(&self, policy: Arc<Policy>, now: Instant) {
+        let transition = {
+            let mut guarded = self.guarded.lock();
+            if *guarded.policy == *policy {
+                return;
+            }
+            guarded.policy = Arc::clone(&policy);
+            guarded.cell.apply_policy(policy, now)
+        };
+        self.tell_if(transition);
+    }
+
+    /// The lane's credential is a new one.
+    pub(crate) fn credential_changed(&self, now: Instant) {
+        let transition = self.guarded.lock().cell.credential_changed(now);
+        self.tell_if(transition);
+    }
+
+    /// Puts the cell under an operator's order, or releases it. The order it is under already
+    /// changes nothing but its end.
+    pub(crate) fn apply_override(&self, order: Option<Override>, now: Instant) {
+        self.end_override(now);
+        let transition = {
+            let mut guarded = self.guarded.lock();
+            if guarded.order == order {
+                return;
+            }
+            guarded.order = order;
+            guarded.cell.apply_override(order, now)
+        };
+        self.tell_if(transition);
+        // The report shows the order even where it does not change the state.
+        self.changed.notify_one();
+    }
+
+    /// Closes the cell and forgets its history, by an operator's order.
+    pub(crate) fn reset(&self, now: Instant) {
+        let reset = Override {
+            action: OverrideAction::Reset,
+            until: now,
+        };
+        let transition = self.guarded.lock().cell.apply_override(Some(reset), now);
+        self.tell_if(transition);
+    }
+
+    /// Tells of an order that has ended by itself, once.
+    pub(crate) fn end_override(&self, now: Instant) {
+        let transition = {
+            let mut guarded = self.guarded.lock();
+            let Some(ended) = guarded.order.filter(|order| order.until <= now) else {
+                return;
+            };
+            guarded.order = None;
+            let view = guarded.cell.view(now);
+            let from = match ended.action {
+                OverrideAction::ForceOpen | OverrideAction::Drain => State::Open,
+                OverrideAction::ForceClose | OverrideAction::Reset => State::Closed,
+            };
+            (from != view.state).then(|| Transition {
+                from,
+                to: view.state,
+                reason: Reason::OverrideEnded,
+                failures: u32::try_from(view.window_failed).unwrap_or(u32::MAX),
+                samples: u32::try_from(view.window_ok.saturating_add(view.window_failed))
+                    .unwrap_or(u32::MAX),
+                cooldown: None,
+                cause: view.cause,
+                observed: false,
+            })
+        };
+        self.tell_if(transition);
+        self.changed.notify_one();
+    }
+
+    /// Takes the fleet's hint, or its end.
+    pub(crate) fn apply_advisory(&self, until: Option<Instant>, now: Instant) {
+        let (before, after) = {
+            let mut guarded = self.guarded.lock();
+            let before = guarded.advised_until.is_some_and(|until| until > now);
+            if guarded.advised_until != until {
+                guarded.advised_until = until;
+                guarded.cell.apply_advisory(until, now);
+            }
+            (before, until.is_some_and(|until| until > now))
+        };
+        if before != after {
+            let advisory = if after { "began" } else { "ended" };
+            tracing::info!("breaker {} advisory={advisory}", self.title());
+            self.changed.notify_one();
+        }
+    }
+}

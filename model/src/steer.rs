@@ -1,0 +1,69 @@
+//! What operators and the fleet tell agents about lanes.
+//!
+//! Both come as full sets with an end, not as commands: an agent that hears the set again changes
+//! nothing, and what is no longer in it is over. Times are what is left, never clock times, because
+//! agents' clocks differ.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::ids::{LaneName, PoolName};
+
+/// What an operator orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OverrideAction {
+    /// Refuse every attempt.
+    ForceOpen,
+    /// Admit every attempt and record without tripping.
+    ForceClose,
+    /// Let running attempts finish and admit no new one.
+    Drain,
+    /// Close the cell and forget its history; takes effect once for each id.
+    Reset,
+}
+
+impl OverrideAction {
+    /// The action as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        lanekeeper_breaker::OverrideAction::from(self).as_str()
+    }
+}
+
+impl From<OverrideAction> for lanekeeper_breaker::OverrideAction {
+    fn from(action: OverrideAction) -> Self {
+        match action {
+            OverrideAction::ForceOpen => Self::ForceOpen,
+            OverrideAction::ForceClose => Self::ForceClose,
+            OverrideAction::Drain => Self::Drain,
+            OverrideAction::Reset => Self::Reset,
+        }
+    }
+}
+
+/// An operator's order on the cells of a lane.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// Tells orders apart; a reset of an id that was seen before does nothing.
+    pub id: String,
+    /// The pool whose cells are meant, the empty name for direct routes; `None` = all of them.
+    pub pool: Option<PoolName>,
+    /// The lane.
+    pub lane: LaneName,
+    /// What to do.
+    pub action: OverrideAction,
+    /// Milliseconds until the order ends by itself. Not read for a reset.
+    #[serde(default)]
+    pub remaining_ms: u64,
+}
+
+/// The fleet's hint that a lane fails elsewhere: choose it only when no other can be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Advisory {
+    /// The pool whose cells are meant; `None` = all of them.
+    pub pool: Option<PoolName>,
+    /// The lane.
+    pub lane: LaneName,
+    /// Milliseconds until the hint ends unless it is given again.
+    pub remaining_ms: u64,
+}
