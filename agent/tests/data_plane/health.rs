@@ -169,6 +169,31 @@ async fn mode_none_sends_nothing() {
     assert_eq!(a.hits(), 1);
 }
 
+/// Field report B82: a lane that is well for probes and ill for callers trips anew in each round,
+/// and the rounds are counted.
+#[tokio::test]
+async fn lane_that_fails_callers_and_not_probes_trips_in_every_round() {
+    let a = Upstream::start(completion("hello")).await;
+    let agent = Agent::start(&document(&a, "dead", TRIP_AT_ONCE)).await;
+    for round in 1..=3 {
+        a.next(failure(503));
+        assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
+        assert_eq!(agent.cell("chat", "a")["trips"], round);
+        eventually("a probe closes it", || {
+            agent.cell("chat", "a")["state"] == "closed"
+        })
+        .await;
+    }
+    for change in [
+        r#"from="closed",to="open",reason="consecutive"} 3"#,
+        r#"from="open",to="closed",reason="recovered"} 3"#,
+    ] {
+        let metrics = agent.metrics();
+        assert!(metrics.contains(change), "{metrics}");
+    }
+    assert_eq!(agent.lane("a")["failed"], 3);
+}
+
 /// Field report B83.
 #[tokio::test]
 async fn refused_probe_proves_nothing_and_is_a_problem_until_it_is_understood() {
