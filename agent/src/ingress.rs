@@ -23,6 +23,7 @@ use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
+use lanekeeper_serve::ConflictingLength;
 use path::Route;
 use std::ops::Range;
 use std::sync::Arc;
@@ -114,7 +115,10 @@ async fn serve(
             allow: route.allow(),
         });
     }
-    let fault = headers::conflicting_length(request.headers())
+    let told = request.extensions().get::<ConflictingLength>();
+    let fault = told
+        .map(|_| headers::BOTH_LENGTHS)
+        .or_else(|| headers::conflicting_length(request.headers()))
         .or_else(|| headers::host_fault(request.version(), request.headers()));
     if let Some(fault) = fault {
         return Err(ErrorKind::BadRequest {

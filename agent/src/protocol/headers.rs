@@ -15,6 +15,8 @@ use super::{Protocol, credentials};
 
 /// The API version sent to Anthropic when neither the caller nor the operator names one.
 pub const ANTHROPIC_VERSION: &str = "2023-06-01";
+/// What is wrong with a request that has both, as text for a 400 answer.
+pub const BOTH_LENGTHS: &str = "the request has both content-length and transfer-encoding";
 /// Prefix of the agent's own headers, which an upstream or a caller must not be able to forge.
 pub const OWN_PREFIX: &str = "x-lanekeeper-";
 
@@ -183,7 +185,7 @@ pub fn conflicting_length(headers: &HeaderMap) -> Option<&'static str> {
     let first = lengths.next();
     if let Some(first) = first {
         if headers.contains_key(TRANSFER_ENCODING) {
-            return Some("the request has both content-length and transfer-encoding");
+            return Some(BOTH_LENGTHS);
         }
         if first.is_empty() || !first.as_bytes().iter().all(u8::is_ascii_digit) {
             return Some("content-length is not a number");

@@ -132,6 +132,48 @@ async fn request_must_name_exactly_one_host() {
     assert_eq!(a.hits(), 2);
 }
 
+#[tokio::test]
+async fn request_that_states_its_length_twice_is_refused_with_all_that_follows() {
+    let a = Upstream::start(completion("hello")).await;
+    let agent = agent(&a).await;
+    let body = r#"{"model":"chat","messages":[]}"#;
+    let chunked = format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
+    let good = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let good_chunked = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n{chunked}"
+    );
+    for (path, headers) in [
+        (
+            "/v1/chat/completions",
+            "content-length: 4\r\ntransfer-encoding: chunked\r\n",
+        ),
+        (
+            "/v1/messages",
+            "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+        ),
+    ] {
+        let twice = format!("POST {path} HTTP/1.1\r\nhost: a\r\n{headers}\r\n{chunked}");
+        for (before, served) in [(String::new(), 0), (format!("{good}{good_chunked}"), 2)] {
+            let hits = a.hits();
+            let answers = raw(&agent, &format!("{before}{twice}{good}")).await;
+            assert_eq!(answers.matches("HTTP/1.1 200").count(), served, "{answers}");
+            assert_eq!(
+                answers.matches("HTTP/1.1 ").count(),
+                served + 1,
+                "{answers}"
+            );
+            let last = answers.rsplit("HTTP/1.1 ").next().unwrap();
+            assert!(last.starts_with("400"), "{answers}");
+            assert!(last.contains("both content-length"), "{answers}");
+            assert_eq!(last.contains(r#""type":"error""#), path == "/v1/messages");
+            assert_eq!(a.hits() - hits, served, "{answers}");
+        }
+    }
+}
+
 /// Sends bytes and reads whatever comes until the agent closes.
 async fn raw(agent: &Agent, bytes: &str) -> String {
     let mut stream = tokio::net::TcpStream::connect(agent.address).await.unwrap();
