@@ -1,10 +1,11 @@
 //! One session over one connection: moves messages between the stream and [`Session`].
 
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lanekeeper_model::ConfigSource;
+use lanekeeper_model::{ConfigSource, Problem};
 use lanekeeper_proto::limits::{MESSAGE_BYTES_MAX, PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
     Bye, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, Hello,
@@ -12,6 +13,7 @@ use lanekeeper_proto::message::{
 use lanekeeper_proto::wire::{AgentMessage, ServerMessage, server_message};
 use lanekeeper_proto::{FleetClient, WireError};
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
@@ -21,7 +23,7 @@ use super::Control;
 use super::dial::DialError;
 use super::report::{build, fit_errors, fit_texts};
 use super::session::{Leave, Session, Step, refusal};
-use crate::adopt::Expected;
+use crate::adopt::{Adopted, Expected};
 use crate::cache::Entry;
 use crate::clock;
 use crate::status::{Topic, VERSION};
@@ -33,6 +35,9 @@ const BYE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Messages that wait for the network. Reports are built when one of these places is free, so a
 /// slow link gets fewer and fresher ones.
 const OUTBOUND_MAX: usize = 2;
+/// Pushes that wait for the trial of another. A server of ours has one on its way at a time; of one
+/// that sends more nothing further is read.
+const HELD_PUSHES_MAX: usize = 4;
 /// How long a message may wait for a place before the link counts as dead.
 const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -79,6 +84,37 @@ struct Outbound {
     answer: Option<ConfigResult>,
     /// Since when a message has waited for a place.
     waiting_since: Option<Instant>,
+}
+
+/// A revision that is being tried beside the session, which goes on reporting meanwhile: a large
+/// document takes seconds on a busy machine, and an agent that serves is not silent.
+struct Trial {
+    push: ConfigPush,
+    task: JoinHandle<Result<Adopted, Vec<Problem>>>,
+}
+
+/// The end of the running trial; never when there is none.
+async fn finished(trial: &mut Option<Trial>) -> Result<Adopted, Vec<Problem>> {
+    match trial {
+        Some(trial) => (&mut trial.task)
+            .await
+            .unwrap_or_else(|error| Err(super::failed_task(&error))),
+        None => std::future::pending().await,
+    }
+}
+
+/// What a received message leads to.
+enum Taken {
+    Nothing,
+    Answer(ConfigResult),
+    Trial(Trial),
+}
+
+fn is_push(message: &ServerMessage) -> bool {
+    matches!(
+        message.message,
+        Some(server_message::Message::ConfigPush(_))
+    )
 }
 
 impl Control {
@@ -148,10 +184,37 @@ impl Control {
         inbound: &mut Streaming<ServerMessage>,
         mut outbound: Outbound,
     ) -> Ended {
+        let mut trial = None;
+        let ended = self
+            .converse(session, inbound, &mut outbound, &mut trial)
+            .await;
+        if matches!(ended, Ended::Stopped) {
+            say_bye(outbound.queue, inbound).await;
+        }
+        // What is being tried becomes the running configuration although the session is over: the
+        // next Hello has to name it.
+        if trial.is_some() {
+            let tried = finished(&mut trial).await;
+            if let Some(Trial { push, .. }) = trial {
+                self.judge(session, push, tried);
+            }
+        }
+        ended
+    }
+
+    async fn converse(
+        &mut self,
+        session: &mut Session,
+        inbound: &mut Streaming<ServerMessage>,
+        outbound: &mut Outbound,
+        trial: &mut Option<Trial>,
+    ) -> Ended {
         let plane = self.plane.clone();
         let (stop, draining) = (self.stop.clone(), self.draining.clone());
         let mut drain_told = false;
         let mut changed = pin!(plane.changed().notified());
+        // Pushes that came while another is tried; answers and revisions keep their order.
+        let mut held: VecDeque<ServerMessage> = VecDeque::new();
         loop {
             let now = clock::now();
             let report_due = match session.due(now) {
@@ -167,9 +230,21 @@ impl Control {
                 }
                 wake = since + STALL_TIMEOUT;
             }
+            if trial.is_none()
+                && outbound.answer.is_none()
+                && let Some(push) = held.pop_front()
+            {
+                match self.take(session, push) {
+                    Ok(Taken::Nothing) => {}
+                    Ok(Taken::Answer(answer)) => outbound.answer = Some(answer),
+                    Ok(Taken::Trial(begun)) => *trial = Some(begun),
+                    Err(leave) => return leave.into(),
+                }
+                continue;
+            }
             tokio::select! {
                 biased;
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => return Ended::Stopped,
                 place = outbound.queue.reserve(), if sending => {
                     let Ok(place) = place else { return Ended::Closed };
                     outbound.waiting_since = None;
@@ -181,14 +256,25 @@ impl Control {
                         place.send(message.into());
                     }
                 }
-                received = inbound.message(), if outbound.answer.is_none() => {
+                tried = finished(trial), if trial.is_some() && outbound.answer.is_none() => {
+                    if let Some(Trial { push, .. }) = trial.take() {
+                        outbound.answer = Some(self.judge(session, push, tried));
+                    }
+                }
+                received = inbound.message(), if outbound.answer.is_none() && held.len() < HELD_PUSHES_MAX => {
                     let message = match received {
                         Ok(Some(message)) => message,
                         Ok(None) => return Ended::Closed,
                         Err(status) => return Ended::Stream(status),
                     };
-                    match self.take(session, message).await {
-                        Ok(answer) => outbound.answer = answer,
+                    if is_push(&message) && (trial.is_some() || !held.is_empty()) {
+                        held.push_back(message);
+                        continue;
+                    }
+                    match self.take(session, message) {
+                        Ok(Taken::Nothing) => {}
+                        Ok(Taken::Answer(answer)) => outbound.answer = Some(answer),
+                        Ok(Taken::Trial(begun)) => *trial = Some(begun),
                         Err(leave) => return leave.into(),
                     }
                 }
@@ -203,8 +289,6 @@ impl Control {
                 () = sleep_until(wake.into()) => {}
             }
         }
-        say_bye(outbound.queue, inbound).await;
-        Ended::Stopped
     }
 
     fn report(&self, session: &mut Session) -> Option<FromAgent> {
@@ -215,11 +299,7 @@ impl Control {
         Some(FromAgent::Report(report))
     }
 
-    async fn take(
-        &mut self,
-        session: &mut Session,
-        message: ServerMessage,
-    ) -> Result<Option<ConfigResult>, Leave> {
+    fn take(&mut self, session: &mut Session, message: ServerMessage) -> Result<Taken, Leave> {
         let push_nonce = match &message.message {
             Some(server_message::Message::ConfigPush(push)) => Some(push.nonce),
             _ => None,
@@ -228,7 +308,7 @@ impl Control {
             Ok(message) => message,
             Err(WireError::Empty) => {
                 tracing::debug!("skipped a message this version does not know");
-                return Ok(None);
+                return Ok(Taken::Nothing);
             }
             Err(error) => {
                 let Some(nonce) = push_nonce else {
@@ -237,7 +317,7 @@ impl Control {
                 let errors = super::unreadable_push(&error);
                 self.plane.config_rejected();
                 tracing::error!(%error, "a pushed revision cannot be read");
-                return Ok(Some(refusal(nonce, errors, &self.lineage)));
+                return Ok(Taken::Answer(refusal(nonce, errors, &self.lineage)));
             }
         };
         if let FromServer::ReportAck(ack) = &message
@@ -246,10 +326,10 @@ impl Control {
             tracing::warn!(seq = ack.seq, %reason, "the control plane refused a report");
         }
         match session.receive(message, &mut self.lineage, clock::now())? {
-            Step::None => Ok(None),
+            Step::None => Ok(Taken::Nothing),
             Step::Opened { confirmed } => {
                 self.opened(confirmed);
-                Ok(None)
+                Ok(Taken::Nothing)
             }
             Step::Answer(answer) => {
                 self.plane.config_rejected();
@@ -257,9 +337,9 @@ impl Control {
                     serving = answer.revision,
                     "refused a revision older than the served one"
                 );
-                Ok(Some(answer))
+                Ok(Taken::Answer(answer))
             }
-            Step::Adopt(push) => Ok(Some(self.adopt(session, push).await)),
+            Step::Adopt(push) => Ok(Taken::Trial(self.adopt(push))),
         }
     }
 
@@ -271,13 +351,12 @@ impl Control {
         tracing::info!(gateway = %self.gateway, "connected to the control plane");
     }
 
-    /// Tries a revision. It runs beside the event loop because compiling a large document takes
-    /// long enough to matter, and is waited for, so that answers and revisions keep their order.
-    async fn adopt(&mut self, session: &Session, push: ConfigPush) -> ConfigResult {
+    /// Begins to try a revision.
+    fn adopt(&self, push: ConfigPush) -> Trial {
         let adopter = Arc::clone(&self.adopter);
         let gateway = self.gateway.clone();
         let (document, hash, revision) = (push.document.clone(), push.hash.clone(), push.revision);
-        let tried = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let expected = Expected {
                 gateway: &gateway,
                 hash: &hash,
@@ -286,9 +365,17 @@ impl Control {
             };
             adopter.adopt_json(&document, expected)
         });
-        let tried = tried
-            .await
-            .unwrap_or_else(|error| Err(super::failed_task(&error)));
+        Trial { push, task }
+    }
+
+    /// Takes the end of a trial in and words its answer.
+    fn judge(
+        &mut self,
+        session: &Session,
+        push: ConfigPush,
+        tried: Result<Adopted, Vec<Problem>>,
+    ) -> ConfigResult {
+        let revision = push.revision;
         let (verdict, document) = match tried {
             Ok(adopted) => (Ok(fit_texts(adopted.problems)), Some(adopted.document)),
             Err(errors) => (Err(fit_errors(errors)), None),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::ConfigSource;
 use lanekeeper_proto::message::{ConfigOutcome, FromAgent};
 use lanekeeper_proto::wire::{self, server_message};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::agent::{Agent, document, eventually, joined};
 use crate::scripted::{PATIENCE, Scripted};
@@ -101,6 +101,38 @@ async fn a_refused_revision_leaves_the_running_one_and_lists_every_error() {
     peer.push(3, &document(2)).await;
     assert_eq!(peer.result().await.revision, 3);
     assert_eq!(agent.stats().await["agent"]["problems"], json!([]));
+    agent.stop().await;
+}
+
+/// As many pool members as a document may have: it takes a test build seconds to judge and compile.
+fn vast() -> Value {
+    let mut vast = document(1);
+    let members: Vec<Value> = (0..1_000)
+        .map(|number| json!({"target": format!("m{number}")}))
+        .collect();
+    for member in &members {
+        vast["models"][member["target"].as_str().unwrap()] = vast["models"]["m"].clone();
+    }
+    for number in 0..49 {
+        vast["pools"][format!("p{number}")] = json!({"members": members});
+    }
+    vast
+}
+
+#[tokio::test]
+async fn reports_go_on_while_a_vast_document_is_tried_and_answers_keep_their_order() {
+    let mut server = Scripted::start().await;
+    let agent = Agent::start(joined(&server.url(), None)).await;
+    let mut peer = server.peer().await;
+    peer.open_with("a", 1, Duration::from_secs(1)).await;
+    peer.report().await;
+    peer.push(1, &vast()).await;
+    peer.push(2, &document(2)).await;
+    let during = peer.report().await;
+    assert_eq!(during.revision, 0);
+    let answers = [peer.result().await, peer.result().await];
+    assert_eq!(answers.map(|answer| answer.revision), [1, 2]);
+    assert_eq!(agent.revision().await, 2);
     agent.stop().await;
 }
 
