@@ -566,6 +566,7 @@ async fn concurrent_requests_have_connections_of_their_own_and_share_them_later(
     assert_eq!(peer.connections(), 16);
 }
 
+/// Field report B39.
 #[tokio::test]
 async fn redirects_are_answers() {
     let answer =

@@ -30,8 +30,8 @@ async fn beside_a_good_one(dialect: &Dialect, script: Script) -> (Upstream, Upst
     (a, b, agent)
 }
 
-/// B14, B18, B19, B21, B22: without money or a good key the lane is out at once, the caller has
-/// its answer, and never reads what the account looks like.
+/// Field reports B14, B18, B19, B21, B22: without money or a good key the lane is out at once, the
+/// caller has its answer, and never reads what the account looks like.
 #[tokio::test]
 async fn refused_accounts_bench_the_lane_at_once_and_the_sibling_answers() {
     let quota = r#"{"error":{"type":"insufficient_quota","code":"insufficient_quota","message":"secret plan"}}"#;
@@ -99,7 +99,8 @@ async fn refused_accounts_bench_the_lane_at_once_and_the_sibling_answers() {
     }
 }
 
-/// B16: each provider's own map wins over what is built in, and over nothing of its sibling.
+/// Field report B16: each provider's own map wins over what is built in, and over nothing of its
+/// sibling.
 #[tokio::test]
 async fn error_map_of_a_provider_says_what_its_codes_mean_and_only_its_own() {
     let quota = json(429, r#"{"error":{"code":"insufficient_quota"}}"#);
@@ -123,8 +124,8 @@ async fn error_map_of_a_provider_says_what_its_codes_mean_and_only_its_own() {
     assert_eq!(plain["cause"]["kind"], "billing");
 }
 
-/// B17: whatever the operator says of a spent window, it costs one request per cooldown, and the
-/// cooldown grows to its longest.
+/// Field report B17: whatever the operator says of a spent window, it costs one request per
+/// cooldown, and the cooldown grows to its longest.
 #[tokio::test]
 async fn spent_window_is_asked_once_per_cooldown() {
     let a = Upstream::start(json(
@@ -167,7 +168,8 @@ async fn spent_window_is_asked_once_per_cooldown() {
     }
 }
 
-/// B22: a refusal that was about one moment is over when a request says so; nobody restarts.
+/// Field report B22: a refusal that was about one moment is over when a request says so; nobody
+/// restarts.
 #[tokio::test]
 async fn lane_with_a_refused_key_comes_back_with_its_next_good_answer() {
     for status in [401, 402, 403] {
@@ -194,8 +196,8 @@ async fn lane_with_a_refused_key_comes_back_with_its_next_good_answer() {
     }
 }
 
-/// B15, B23, B24, B39: failures in passing go to the sibling in the same request, on every
-/// protocol, whatever the body is.
+/// Field reports B15, B23, B24, B39: failures in passing go to the sibling in the same request, on
+/// every protocol, whatever the body is.
 #[tokio::test]
 async fn failures_in_passing_go_to_the_sibling_on_every_protocol() {
     let rows = [
@@ -236,7 +238,8 @@ async fn failures_in_passing_go_to_the_sibling_on_every_protocol() {
     }
 }
 
-/// B39: a redirect is no success: it carries no key elsewhere and closes no half-open cell.
+/// Field report B39: a redirect is no success: it carries no key elsewhere and closes no half-open
+/// cell.
 #[tokio::test]
 async fn redirects_are_never_followed_and_close_nothing() {
     let elsewhere = Upstream::start(completion("stolen")).await;
@@ -261,7 +264,8 @@ async fn redirects_are_never_followed_and_close_nothing() {
     assert_eq!(elsewhere.hits(), 0);
 }
 
-/// B25: outcomes inside the agent are no statuses and no headers, so an upstream can fake none.
+/// Field report B25: outcomes inside the agent are no statuses and no headers, so an upstream can
+/// fake none.
 #[tokio::test]
 async fn upstream_that_speaks_like_the_agent_is_an_upstream() {
     let spoof = [
@@ -293,8 +297,8 @@ async fn upstream_that_speaks_like_the_agent_is_an_upstream() {
     }
 }
 
-/// B18, B19, B20, B26, B33, B34: what the caller did wrong is told in the provider's own words and
-/// held against nobody.
+/// Field reports B18, B19, B20, B26, B33, B34: what the caller did wrong is told in the provider's
+/// own words and held against nobody.
 #[tokio::test]
 async fn callers_faults_are_relayed_verbatim_and_leave_no_trace() {
     let schema = r#"{"type":"error","error":{"type":"invalid_request_error","message":"messages.0: credit balance is no field"}}"#;
@@ -348,7 +352,7 @@ async fn callers_faults_are_relayed_verbatim_and_leave_no_trace() {
     assert_eq!(agent.lane("a")["client_fault"], 20);
 }
 
-/// B28: a rate limit is a failure like any other in the window, and it ends a probe.
+/// Field report B28: a rate limit is a failure like any other in the window, and it ends a probe.
 #[tokio::test]
 async fn rate_limits_count_towards_a_trip_and_fail_a_probe() {
     let a = Upstream::start(completion("hello")).await;
@@ -377,8 +381,8 @@ async fn rate_limits_count_towards_a_trip_and_fail_a_probe() {
     assert_eq!(a.hits(), 7);
 }
 
-/// B29: a single lane whose queue was full serves again one cooldown later, and a pool that sends
-/// to the least bad member never stopped.
+/// Field report B29: a single lane whose queue was full serves again one cooldown later, and a pool
+/// that sends to the least bad member never stopped.
 #[tokio::test]
 async fn single_lane_with_a_full_queue_recovers_within_a_cooldown() {
     for (exhausted, meanwhile) in [("reject", 503), ("least_bad", 200)] {
@@ -409,7 +413,7 @@ async fn single_lane_with_a_full_queue_recovers_within_a_cooldown() {
     }
 }
 
-/// B30: a caller's own patience is no evidence about a lane.
+/// Field report B30: a caller's own patience is no evidence about a lane.
 #[tokio::test]
 async fn callers_without_patience_prove_nothing() {
     let mut slow = vec![Step::Pause(Duration::from_millis(300))];
@@ -438,7 +442,8 @@ async fn callers_without_patience_prove_nothing() {
     assert_eq!(chat("chat", false).send(address).await.status, 200);
 }
 
-/// B31, B32: "too long" in the words of each server goes to a lane that may be large enough.
+/// Field reports B31, B32: "too long" in the words of each server goes to a lane that may be large
+/// enough.
 #[tokio::test]
 async fn request_too_long_in_any_servers_words_goes_to_a_larger_lane() {
     let rows = [
@@ -496,7 +501,7 @@ async fn request_too_long_in_any_servers_words_goes_to_a_larger_lane() {
     }
 }
 
-/// B35: looking a name up is a part of the attempt.
+/// Field report B35: looking a name up is a part of the attempt.
 #[tokio::test]
 async fn name_that_does_not_resolve_goes_to_the_sibling_within_the_attempts_time() {
     let b = Upstream::start(completion("hello")).await;
@@ -538,8 +543,8 @@ async fn peer(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     (address, count)
 }
 
-/// B36: what is no TLS is a failure at once, what never shakes hands ends with the attempt, and
-/// neither is tried twice.
+/// Field report B36: what is no TLS is a failure at once, what never shakes hands ends with the
+/// attempt, and neither is tried twice.
 #[tokio::test]
 async fn peer_that_cannot_do_tls_goes_to_the_sibling() {
     let rows: [(&'static [u8], &str); 2] = [
@@ -571,7 +576,8 @@ async fn peer_that_cannot_do_tls_goes_to_the_sibling() {
     }
 }
 
-/// B37: a kept connection that closes under a request costs a second connection and nothing else.
+/// Field report B37: a kept connection that closes under a request costs a second connection and
+/// nothing else.
 #[tokio::test]
 async fn stale_connections_are_nobodys_failure() {
     const STALE: usize = 25;

@@ -15,6 +15,7 @@ fn retry_after(got: &crate::caller::Got) -> u64 {
 const TRIP_AT_ONCE: &str = "{trip: {mode: consecutive, consecutive_n: 1}, base_cooldown_secs: 40, max_cooldown_secs: 80, \
      jitter_ratio: 0, jitter_floor_secs: 0, poison_guard: false}";
 
+/// Field report B12.
 #[tokio::test]
 async fn rejection_names_the_soonest_genuine_expiry() {
     let (a, b) = (
@@ -40,6 +41,7 @@ async fn rejection_names_the_soonest_genuine_expiry() {
     assert_eq!(got.header("x-lanekeeper-attempts"), Some("0"));
 }
 
+/// Field report B13.
 #[tokio::test]
 async fn members_this_request_may_not_use_do_not_shorten_the_wait() {
     let (a, b) = (
@@ -62,6 +64,7 @@ async fn members_this_request_may_not_use_do_not_shorten_the_wait() {
     );
 }
 
+/// Field report B12.
 #[tokio::test]
 async fn last_answer_429_stays_a_429_with_the_later_wait() {
     let a = Upstream::start(answer(429, &[("retry-after", "9")], "")).await;
@@ -76,6 +79,7 @@ async fn last_answer_429_stays_a_429_with_the_later_wait() {
     assert!((8..=9).contains(&retry_after(&got)), "{got:?}");
 }
 
+/// Field report B12.
 #[tokio::test]
 async fn pure_saturation_has_a_floor() {
     let gate = Arc::new(Semaphore::new(0));
@@ -109,6 +113,7 @@ async fn softly_parked_member_serves_when_nothing_else_can() {
     assert_eq!(agent.cell("chat", "a")["parked_remaining_s"], 0.0);
 }
 
+/// Field report B29.
 #[tokio::test]
 async fn least_bad_sends_to_the_member_that_is_back_soonest() {
     let (a, b) = (

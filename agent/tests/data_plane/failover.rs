@@ -222,6 +222,7 @@ async fn event_stream_for_a_call_that_wants_one_document_is_a_bad_body() {
     }
 }
 
+/// Field report B35.
 #[tokio::test]
 async fn refused_connection_and_unknown_host_go_to_the_sibling() {
     let b = Upstream::start(completion("hello")).await;
@@ -342,6 +343,7 @@ async fn every_hop_gets_the_untouched_body_its_own_model_and_no_foreign_key() {
     }
 }
 
+/// Field report B26.
 #[tokio::test]
 async fn clients_fault_is_relayed_verbatim_and_proves_nothing() {
     let body = r#"{"error":{"message":"no such tool","type":"invalid_request_error"}}"#;
@@ -360,6 +362,7 @@ async fn clients_fault_is_relayed_verbatim_and_proves_nothing() {
     assert_eq!(agent.plane.totals().failed, 0);
 }
 
+/// Field report B31.
 #[tokio::test]
 async fn request_too_long_for_a_lane_goes_to_a_larger_one_without_penalty() {
     let words = r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#;
@@ -389,6 +392,7 @@ async fn request_too_long_for_a_lane_goes_to_a_larger_one_without_penalty() {
     assert_eq!((got.status.as_u16(), got.body.as_str()), (400, words));
 }
 
+/// Field report B22.
 #[tokio::test]
 async fn refused_credential_without_a_sibling_is_an_auth_error_of_our_own_words() {
     let a = Upstream::start(json(401, r#"{"error":{"message":"key sk-secret"}}"#)).await;

@@ -42,7 +42,8 @@ async fn benched(dialect: &Dialect, script: Script, breaker: &str) -> f64 {
     remaining
 }
 
-/// B04, B05, B06, B08, B11: the hint is a floor, in any of its forms and on any transient status.
+/// Field reports B04, B05, B06, B08, B11: the hint is a floor, in any of its forms and on any
+/// transient status.
 #[tokio::test]
 async fn hint_is_a_floor_that_may_pass_the_longest_cooldown_but_not_a_day() {
     let day = 86_400.0;
@@ -74,7 +75,7 @@ async fn hint_is_a_floor_that_may_pass_the_longest_cooldown_but_not_a_day() {
     }
 }
 
-/// B06: the band of the jitter lies neither below the floor nor above the cap.
+/// Field report B06: the band of the jitter lies neither below the floor nor above the cap.
 #[tokio::test]
 async fn jitter_moves_no_hint() {
     let breaker = "{trip: {mode: consecutive, consecutive_n: 1}, jitter_ratio: 0.5, \
@@ -86,7 +87,45 @@ async fn jitter_moves_no_hint() {
     }
 }
 
-/// B07: Gemini's body counts beside the header, and only on a lane that speaks Gemini's protocol.
+/// Field report B06: what an upstream asked for binds requests, not the probe that asks it again.
+#[tokio::test]
+async fn good_active_probe_ends_a_wait_of_a_day_at_once() {
+    let a = Upstream::start(completion("hello")).await;
+    a.next(answer(504, &[("retry-after", "86400")], ""));
+    let document = Document::new().lane("a", &a).breaker(&trips(15.0, 60.0));
+    let probed = document.yaml().replace(
+        "api_key: null",
+        "api_key: null, health: {mode: dead, interval_secs: 0.5, timeout_secs: 1}",
+    );
+    let agent = Agent::start(&probed).await;
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
+    eventually("the cell is closed", || {
+        agent.cell("chat", "a")["state"] == "closed"
+    })
+    .await;
+    assert_eq!(agent.cell("chat", "a")["cooldown_remaining_s"], 0.0);
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 200);
+}
+
+/// Field report B05: a hint of zero takes nothing from what one failure costs anyway.
+#[tokio::test]
+async fn one_failure_parks_a_lane_for_the_longer_of_its_hint_and_the_policys_time() {
+    for (hint, wanted) in [("0", 5.0), ("2", 5.0), ("20.4", 21.0)] {
+        let a = Upstream::start(answer(503, &[("retry-after", hint)], "")).await;
+        let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+        chat("chat", false).send(agent.address).await;
+        let cell = agent.cell("chat", "a");
+        assert_eq!(cell["state"], "closed", "{hint}");
+        let parked = cell["parked_remaining_s"].as_f64().unwrap();
+        assert!(
+            parked > wanted - 0.5 && parked <= wanted,
+            "{hint}: {parked}"
+        );
+    }
+}
+
+/// Field report B07: Gemini's body counts beside the header, and only on a lane that speaks
+/// Gemini's protocol.
 #[tokio::test]
 async fn wait_in_the_body_of_gemini_is_a_hint() {
     let limited = |delay: &str, header: Option<&'static str>| {
@@ -122,7 +161,7 @@ fn date_in(seconds: u64) -> String {
     httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(seconds))
 }
 
-/// B10: a number and a date that mean the same are the same.
+/// Field report B10: a number and a date that mean the same are the same.
 #[tokio::test]
 async fn date_benches_a_lane_as_long_as_the_number_it_stands_for() {
     let a = Upstream::start(answer(429, &[("retry-after", "20")], "")).await;
@@ -143,8 +182,8 @@ fn retry_after(got: &Got) -> u64 {
     got.header("retry-after").unwrap().parse().unwrap()
 }
 
-/// B12: a status, a header and a body that the caller's client understands, and what is left of
-/// the wait rather than what it was.
+/// Field report B12: a status, a header and a body that the caller's client understands, and what
+/// is left of the wait rather than what it was.
 #[tokio::test]
 async fn refusal_says_in_every_dialect_how_much_of_the_wait_is_left() {
     for dialect in ALL {
@@ -180,7 +219,7 @@ async fn refusal_says_in_every_dialect_how_much_of_the_wait_is_left() {
     }
 }
 
-/// B13: an excluded member, one that is dead and one without budget promise nothing.
+/// Field report B13: an excluded member, one that is dead and one without budget promise nothing.
 #[tokio::test]
 async fn only_members_the_request_may_use_shorten_the_wait() {
     let (a, b, c, d) = (
@@ -218,8 +257,8 @@ async fn only_members_the_request_may_use_shorten_the_wait() {
     assert_eq!((c.hits(), d.hits()), (1, 0));
 }
 
-/// B13: a member too small for the request promises nothing; a larger one that is benched does,
-/// and the lane's "too long" is not the last word while it may come back.
+/// Field report B13: a member too small for the request promises nothing; a larger one that is
+/// benched does, and the lane's "too long" is not the last word while it may come back.
 #[tokio::test]
 async fn request_too_long_for_a_lane_waits_for_a_larger_one() {
     let words = r#"{"error":{"message":"too long","code":"context_length_exceeded"}}"#;

@@ -12,6 +12,7 @@ mod dialects;
 mod gateway;
 mod upstream;
 
+mod bounds;
 mod cancellation;
 mod classification;
 mod endpoints;

@@ -76,6 +76,8 @@ fn https(host: &str, peer: &Peer) -> Target {
     target_at(Scheme::Https, host, peer.port, guard())
 }
 
+/// Field report B38: only HTTP/1.1 is agreed on, so no request shares a connection that a peer may
+/// take from under it.
 #[tokio::test]
 async fn a_private_authority_is_trusted_by_file_and_connections_are_kept() {
     let authority = Authority::new();
