@@ -31,9 +31,12 @@ audit: ## known vulnerabilities of dependencies (needs the advisory database on 
 fmt: ## format the code
 	cargo fmt --all
 
-bench: setup-bench ## measure the agent beside nginx, and the breaker alone; writes bench-results/
+bench: setup-bench ## measure the agent beside nginx, and the breaker beside others; writes bench-results/
 	cargo build --locked --profile dist --bin lanekeeper
-	cargo bench --locked -p lanekeeper-breaker
+	mkdir -p bench-results
+	cargo bench --locked -p lanekeeper-breaker > bench-results/cell.json
+	cargo bench --locked -p lanekeeper-tests --bench breaker
+	$(PYTHON) tests/bench/instructions.py
 	$(PYTHON) tests/bench/run.py
 
 web: ## the page is plain files embedded by cargo; this checks that they are complete

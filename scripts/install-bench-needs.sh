@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Installs what the benches run beside the agent: nginx as the yardstick and wrk as the load.
+# Installs what the benches run beside the agent: nginx as the yardstick, wrk as the load, and valgrind to
+# count instructions.
 set -euo pipefail
 missing=()
 command -v nginx >/dev/null || missing+=(nginx-light)
 command -v wrk >/dev/null || missing+=(wrk)
+command -v valgrind >/dev/null || missing+=(valgrind)
 [ ${#missing[@]} -gt 0 ] || exit 0
 as_root=()
 [ "$(id -u)" = 0 ] || as_root=(sudo)

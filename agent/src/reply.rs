@@ -55,9 +55,9 @@ impl http_body::Body for Body {
     }
 }
 
-/// What names one request in answers and logs.
+/// What names one request in answers and logs, as the header it travels in.
 #[derive(Clone)]
-pub(crate) struct RequestId(String);
+pub(crate) struct RequestId(HeaderValue);
 
 /// Longest request id taken over from a caller.
 const REQUEST_ID_MAX_BYTES: usize = 128;
@@ -65,31 +65,27 @@ const REQUEST_ID_MAX_BYTES: usize = 128;
 impl RequestId {
     /// The caller's own id, if it is a harmless one, else a new one.
     pub(crate) fn of(headers: &http::HeaderMap) -> Self {
-        let given = headers
-            .get(X_REQUEST_ID)
-            .and_then(|value| value.to_str().ok())
-            .filter(|id| !id.is_empty() && id.len() <= REQUEST_ID_MAX_BYTES)
-            .filter(|id| {
-                id.bytes()
-                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte))
-            });
-        Self(given.map_or_else(
-            || {
-                uuid::Builder::from_u128(rand::random())
-                    .into_uuid()
-                    .simple()
-                    .to_string()
-            },
-            str::to_owned,
-        ))
+        let given = headers.get(X_REQUEST_ID).filter(|value| {
+            let id = value.as_bytes();
+            (1..=REQUEST_ID_MAX_BYTES).contains(&id.len())
+                && id
+                    .iter()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(byte))
+        });
+        Self(given.cloned().unwrap_or_else(|| {
+            let id = uuid::Builder::from_u128(rand::random()).into_uuid();
+            HeaderValue::try_from(id.simple().to_string())
+                .unwrap_or_else(|_| HeaderValue::from_static("unprintable"))
+        }))
     }
 
     pub(crate) fn as_str(&self) -> &str {
-        &self.0
+        // Of either origin it is plain text.
+        self.0.to_str().unwrap_or_default()
     }
 
     fn header(&self) -> HeaderValue {
-        HeaderValue::from_str(&self.0).unwrap_or_else(|_| HeaderValue::from_static("unprintable"))
+        self.0.clone()
     }
 }
 

@@ -118,6 +118,37 @@ class Service:
         self.process.wait()
 
 
+def start_nginx(home, core, port, http):
+    home.mkdir()
+    config = home / "nginx.conf"
+    config.write_text(NGINX.format(folder=home, http=http))
+    return Service(core, ["nginx", "-p", home, "-c", config], port)
+
+
+def start_upstream(folder, port):
+    """An nginx on the load's core that answers any request the same way, at once."""
+    folder.chmod(0o755)  # nginx's worker is another user
+    (folder / "burst").write_text(STREAM)
+    return start_nginx(folder / "upstream", LOAD_CORE, port, f"""
+      server {{ listen 127.0.0.1:{port} backlog=1024;
+        location /small {{ default_type application/json; return 200 {nginx_text(ANSWER)}; }}
+        location /stream {{ error_page 404 405 =200 /burst; }}
+        location = /burst {{ internal; root {folder}; default_type text/event-stream; }}
+      }}""")
+
+
+def document(case, upstream_port):
+    """A gateway as a user would write it: a pool of two lanes with everything on."""
+    provider = {"protocol": "openai", "api_key": None,
+                "base_url": f"http://127.0.0.1:{upstream_port}/{case}"}
+    return {
+        "gateway": "bench",
+        "providers": {"one": provider, "two": provider},
+        "models": {"a": {"provider": "one"}, "b": {"provider": "two"}},
+        "pools": {"chat": {"members": [{"target": "a"}, {"target": "b"}]}},
+    }
+
+
 def busy_seconds():
     fields = list(map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:9]))
     return (sum(fields) - fields[3] - fields[4]) / TICKS
@@ -164,22 +195,10 @@ def main():
     if not BINARY.exists():
         sys.exit(f"{BINARY} is missing")
     folder = Path(tempfile.mkdtemp(prefix="lanekeeper-bench-"))
-    folder.chmod(0o755)  # nginx's worker is another user
     upstream_port, nginx_port, agent_port, ops_port = (free_port() for _ in range(4))
 
     def nginx(name, core, port, http):
-        home = folder / name
-        home.mkdir()
-        config = home / "nginx.conf"
-        config.write_text(NGINX.format(folder=home, http=http))
-        return Service(core, ["nginx", "-p", home, "-c", config], port)
-
-    answers = f"""
-      server {{ listen 127.0.0.1:{upstream_port} backlog=1024;
-        location /small {{ default_type application/json; return 200 {nginx_text(ANSWER)}; }}
-        location /stream {{ error_page 404 405 =200 /burst; }}
-        location = /burst {{ internal; root {folder}; default_type text/event-stream; }}
-      }}"""
+        return start_nginx(folder / name, core, port, http)
 
     def proxy(path):
         return f"""
@@ -189,23 +208,12 @@ def main():
           proxy_set_header Connection ""; proxy_buffering off; }}
       }}"""
 
-    def document(path):
-        provider = {"protocol": "openai", "api_key": None,
-                    "base_url": f"http://127.0.0.1:{upstream_port}/{path}"}
-        return {
-            "gateway": "bench",
-            "providers": {"one": provider, "two": provider},
-            "models": {"a": {"provider": "one"}, "b": {"provider": "two"}},
-            "pools": {"chat": {"members": [{"target": "a"}, {"target": "b"}]}},
-        }
-
-    (folder / "burst").write_text(STREAM)
     results = {}
     try:
-        upstream = nginx("upstream", LOAD_CORE, upstream_port, answers)
+        upstream = start_upstream(folder, upstream_port)
         for case, body in (("small", BODY), ("stream", STREAM_BODY)):
             file = folder / f"{case}.json"
-            file.write_text(json.dumps(document(case)))
+            file.write_text(json.dumps(document(case, upstream_port)))
             gateways = {
                 "nginx": (nginx(f"proxy-{case}", GATEWAY_CORE, nginx_port, proxy(case)), nginx_port),
                 "lanekeeper": (Service(GATEWAY_CORE, [
@@ -287,4 +295,5 @@ def report(results):
     print(table)
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -21,8 +21,8 @@ use super::tls::Tls;
 use crate::clock;
 use crate::protocol::rewrite::BodyChain;
 
-/// Read buffer of one connection at most, in bytes; also the bound on an answer's headers, whose number
-/// the HTTP library bounds at 100.
+/// Read buffer of one connection at most, in bytes; also the bound on an answer's headers. Their
+/// number is left to the HTTP library's own bound of 100, up to which it sets no memory aside.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
 
 /// A kept connection that breaks within this time of the request was closed by the peer before the
