@@ -325,16 +325,15 @@ impl Cell {
         // The quotient of the counts is compared with the threshold, not a product: 7 of 10 is
         // exactly 0.7, while 0.7 times 10 is a little more than 7.
         if rules.error_rate
-            && totals.failed > 0
             && samples >= u64::from(trip.min_requests)
             && totals.failed as f64 / samples as f64 >= trip.threshold
         {
             return Some(Reason::ErrorRate);
         }
-        if rules.consecutive && self.streak > 0 && self.streak >= trip.consecutive_n {
+        if rules.consecutive && self.streak >= trip.consecutive_n {
             return Some(Reason::Consecutive);
         }
-        if rules.count && totals.failed > 0 && totals.failed >= u64::from(trip.failure_count) {
+        if rules.count && totals.failed >= u64::from(trip.failure_count) {
             return Some(Reason::Count);
         }
         None

@@ -41,12 +41,8 @@ pub(crate) fn server_wish(retry_after: Option<Duration>) -> Duration {
 
 fn scaled(span: Duration, factor: f64) -> Duration {
     // A negative product or one that is no number scales to nothing, an oversized one saturates.
-    let seconds = span.as_secs_f64() * factor;
-    Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 {
-        Duration::MAX
-    } else {
-        Duration::ZERO
-    })
+    let seconds = (span.as_secs_f64() * factor).max(0.0);
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
 }
 
 #[cfg(test)]
@@ -136,6 +132,17 @@ mod tests {
     }
 
     /// Field report B75.
+    #[test]
+    fn scaling_saturates_at_both_ends() {
+        let second = Duration::from_secs(1);
+        assert_eq!(scaled(second, 0.5), second / 2);
+        for nothing in [-1.0, f64::NAN, f64::NEG_INFINITY] {
+            assert_eq!(scaled(second, nothing), Duration::ZERO);
+        }
+        assert_eq!(scaled(Duration::MAX, 2.0), Duration::MAX);
+        assert_eq!(scaled(second, f64::INFINITY), Duration::MAX);
+    }
+
     #[test]
     fn extreme_policies_and_jitters_saturate() {
         let extremes = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];

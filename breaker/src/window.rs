@@ -118,7 +118,7 @@ impl Ring {
             }
         } else if let Some(word) = self.words.get_mut(place) {
             let most = u16::MAX.into();
-            *word = narrow(counts.failed, most) << 16 | narrow(counts.ok, most);
+            *word = (narrow(counts.failed, most) << 16) + narrow(counts.ok, most);
         }
     }
 
@@ -235,7 +235,7 @@ impl Window {
     pub(crate) fn clear(&mut self) {
         self.current = Totals::default();
         self.past = Totals::default();
-        self.slot <<= u32::from(self.ring.coarse);
+        self.slot = 0;
         self.ring = Ring::EMPTY;
         self.epoch = self.epoch.wrapping_add(1);
         self.edge = 0;
@@ -260,13 +260,16 @@ impl Window {
         next.epoch = self.epoch.wrapping_add(1);
         if kind == WindowKind::Sliding && self.kind == WindowKind::Sliding {
             let width = self.width();
-            for age in 1..=self.ring.mask().min(self.slot) {
+            for age in 0..=self.ring.mask().min(self.slot) {
                 let number = self.slot - age;
-                let middle = number.saturating_mul(width) + width / 2;
-                next.fill(middle.min(now) / next.width(), self.ring.get(number));
+                let counts = if age == 0 {
+                    self.current
+                } else {
+                    self.ring.get(number)
+                };
+                let middle = number.saturating_mul(width).saturating_add(width / 2);
+                next.fill(middle.min(now) / next.width(), counts);
             }
-            let middle = self.slot.saturating_mul(width).saturating_add(width / 2);
-            next.fill(middle.min(now) / next.width(), self.current);
         } else if totals != Totals::default() {
             next.current = totals;
             if kind == WindowKind::Counter {

@@ -1197,3 +1197,120 @@ fn extreme_durations_do_not_overflow() {
 fn cell_fits_into_512_bytes() {
     assert!(size_of::<Cell>() <= 512, "{}", size_of::<Cell>());
 }
+
+#[test]
+fn cell_says_which_policy_it_obeys() {
+    let policy = Arc::new(brittle());
+    let mut lane = Lane::new(Policy::default());
+    lane.cell.apply_policy(Arc::clone(&policy), lane.now);
+    assert!(Arc::ptr_eq(lane.cell.policy(), &policy));
+}
+
+#[test]
+fn only_a_proven_recovery_starts_a_ramp() {
+    let ramp = Policy {
+        ramp: Duration::from_secs(60),
+        ..brittle()
+    };
+    let mut lane = Lane::new(ramp);
+    lane.trip();
+    let reset = order(&lane, OverrideAction::Reset, 0);
+    lane.cell.apply_override(reset, lane.now);
+    assert_eq!(lane.cell.weight_factor(lane.now), 1.0);
+    lane.trip();
+    lane.cell.recover(lane.now, lane.now);
+    assert_eq!(lane.cell.weight_factor(lane.now), 0.1);
+}
+
+#[test]
+fn without_parking_and_ramp_a_closed_cell_needs_no_clock() {
+    let mut lane = Lane::new(Policy {
+        park: Duration::ZERO,
+        ..brittle()
+    });
+    lane.wait(1.0);
+    lane.attempt(asking(0));
+    assert_eq!((lane.cell.soft_until, lane.cell.hard_until), (0, 0));
+    lane.cell.recover(lane.now, lane.now);
+    lane.trip();
+    lane.cell.recover(lane.now, lane.now);
+    assert_eq!(lane.cell.ramp_from, u64::MAX);
+}
+
+#[test]
+fn change_to_closed_has_no_cooldown_though_the_machine_stays_open() {
+    let mut lane = open();
+    let observe = Policy {
+        mode: Mode::Observe,
+        ..brittle()
+    };
+    let change = lane
+        .cell
+        .apply_policy(Arc::new(observe), lane.now)
+        .expect("callers pass from now on");
+    assert_eq!((change.from, change.to), (State::Open, State::Closed));
+    assert_eq!(change.cooldown, None);
+    assert_eq!(lane.view().machine_state, State::Open);
+}
+
+#[test]
+fn answer_within_the_slow_call_time_is_good() {
+    let mut lane = Lane::new(Policy {
+        trip: Trip {
+            slow_call: Some(Duration::from_secs(2)),
+            ..Trip::default()
+        },
+        ..Policy::default()
+    });
+    for wait in [0.0, 1.9] {
+        let ticket = lane.pass();
+        lane.wait(wait);
+        lane.settle(ticket, Outcome::Success);
+    }
+    let view = lane.view();
+    assert_eq!((view.window_ok, view.window_failed), (2, 0));
+    let ticket = lane.pass();
+    lane.wait(2.0);
+    lane.settle(ticket, Outcome::Success);
+    assert_eq!(lane.view().window_failed, 1);
+}
+
+#[test]
+fn slow_stream_is_weighed_at_its_end_though_the_policy_no_longer_minds() {
+    let slow = |slow_call| Policy {
+        trip: Trip {
+            min_requests: 1,
+            slow_call,
+            ..Trip::default()
+        },
+        ..Policy::default()
+    };
+    let mut lane = Lane::new(slow(Some(Duration::from_secs(2))));
+    let mut ticket = lane.pass();
+    lane.wait(3.0);
+    assert_eq!(lane.cell.commit(&mut ticket, lane.now), None);
+    lane.cell.apply_policy(Arc::new(slow(None)), lane.now);
+    let change = lane.settle(ticket, Outcome::Success);
+    assert_eq!(change.map(|change| change.reason), Some(Reason::ErrorRate));
+}
+
+#[test]
+fn override_tells_the_time_left_of_itself() {
+    let mut lane = Lane::new(brittle());
+    lane.wait(7.0);
+    let forced = order(&lane, OverrideAction::ForceOpen, 60);
+    lane.cell.apply_override(forced, lane.now);
+    lane.wait(20.0);
+    let (reason, left) = lane.refused();
+    assert_eq!(reason, RefusalReason::Override);
+    assert_eq!(left, Some(Duration::from_secs(40)));
+}
+
+#[test]
+fn probe_slot_is_free_at_the_very_end_of_its_lease() {
+    let mut lane = open();
+    lane.wait(15.0);
+    drop(lane.probe());
+    lane.wait(30.0);
+    drop(lane.probe());
+}

@@ -265,3 +265,70 @@ fn another_span_keeps_large_counts_whole() {
         assert_eq!(window.totals_at(now), totals(60_000, 60_000), "{kind}");
     }
 }
+
+#[test]
+fn moving_by_almost_the_whole_span_keeps_the_oldest_slot() {
+    let mut window = sliding(64);
+    window.record(true, 0);
+    window.record(true, 63 * SECOND);
+    assert_eq!(window.totals_at(63 * SECOND), totals(0, 2));
+    window.record(true, 64 * SECOND);
+    assert_eq!(window.totals_at(64 * SECOND), totals(0, 2));
+}
+
+#[test]
+fn tumbling_window_gives_back_within_its_span_only() {
+    let mut window = Window::new(WindowKind::Tumbling, 10 * SECOND);
+    let first = window.record(false, 0);
+    let second = window.record(true, SECOND);
+    window.withdraw(first, 9 * SECOND);
+    assert_eq!(window.totals_at(9 * SECOND), totals(0, 1));
+    window.withdraw(second, 10 * SECOND);
+    window.record(true, 10 * SECOND);
+    window.withdraw(second, 11 * SECOND);
+    assert_eq!(window.totals_at(11 * SECOND), totals(0, 1));
+}
+
+#[test]
+fn another_span_takes_each_slot_for_its_middle() {
+    let tenth = SECOND / 10;
+    let mut window = sliding(64);
+    window.record(false, 5 * SECOND);
+    window.record(true, 109 * tenth);
+    // Slots of 0.6 s: the middles 5.5 and 10.5 s lie in the ninth and the seventeenth.
+    window.reshape(WindowKind::Sliding, 384 * tenth, 109 * tenth);
+    assert!(!window.ring.coarse, "few outcomes need no coarse ring");
+    assert_eq!(window.totals_at(438 * tenth - 1), totals(1, 1));
+    assert_eq!(window.totals_at(438 * tenth), totals(0, 1));
+    assert_eq!(window.totals_at(486 * tenth - 1), totals(0, 1));
+    assert_eq!(window.totals_at(486 * tenth), totals(0, 0));
+}
+
+#[test]
+fn many_slots_that_become_one_keep_their_counts() {
+    let mut window = sliding(200);
+    for second in [1, 5, 9, 13] {
+        for _ in 0..50_000 {
+            window.record(second > 5, second * SECOND);
+        }
+    }
+    let now = 100 * SECOND;
+    window.reshape(WindowKind::Sliding, 6_400 * SECOND, now);
+    assert_eq!(window.totals_at(now), totals(100_000, 100_000));
+    window.record(true, 300 * SECOND);
+    assert_eq!(window.totals_at(300 * SECOND), totals(100_000, 100_001));
+}
+
+#[test]
+fn counts_of_another_kind_of_window_are_taken_for_new() {
+    for kind in [WindowKind::Tumbling, WindowKind::Counter] {
+        let mut window = Window::new(kind, 100 * SECOND);
+        window.record(true, 20 * SECOND);
+        window.record(false, 30 * SECOND);
+        let now = 100 * SECOND;
+        window.reshape(WindowKind::Sliding, 64 * SECOND, now);
+        assert_eq!(window.totals_at(now), totals(1, 1), "{kind}");
+        assert_eq!(window.totals_at(now + 63 * SECOND), totals(1, 1), "{kind}");
+        assert_eq!(window.totals_at(now + 64 * SECOND), totals(0, 0), "{kind}");
+    }
+}
