@@ -26,6 +26,9 @@ use std::time::{Duration, Instant};
 
 /// Most bytes of an answer held back before the commit point; more than this is content.
 pub(crate) const HELD_MAX_BYTES: usize = 256 * 1024;
+/// Longest wait for the text of an answer whose status already says that it is an error: a lane
+/// that stalls there must not use up the time of its siblings.
+const ERROR_TEXT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the caller asked, untouched by any attempt.
 pub(crate) struct Asked {
@@ -272,8 +275,10 @@ async fn refused(
     body: upstream::Body,
     bounds: Bounds,
 ) -> Attempted {
+    let now = clock::now();
+    let patience = now.checked_add(ERROR_TEXT_PATIENCE).unwrap_or(now);
     // An error whose text is cut off is still an error: the status decides.
-    let held = hold(body, bounds.content)
+    let held = hold(body, bounds.content.min(patience))
         .await
         .unwrap_or_else(|_| Held::All(Bytes::new()));
     let verdict = classify::response(

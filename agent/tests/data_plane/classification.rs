@@ -598,3 +598,30 @@ async fn stale_connections_are_nobodys_failure() {
     assert_eq!(agent.lane("a")["failed"], 0);
     assert_eq!(agent.lane("a")["ok"], STALE + 1);
 }
+
+/// What is told by its status is told, also when the words behind it break off or never come.
+#[tokio::test]
+async fn error_whose_words_do_not_arrive_is_judged_by_its_status() {
+    let head = |status: u16| {
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{{\"error\":"
+        );
+        Step::Write(head.into_bytes())
+    };
+    for end in [Step::Close, Step::Reset, Step::Hang] {
+        let hangs = matches!(end, Step::Hang);
+        let (_a, b, agent) = beside_a_good_one(&OPENAI, vec![head(503), end.clone()]).await;
+        let (_c, d, other) = beside_a_good_one(&OPENAI, vec![head(422), end]).await;
+        let ((got, took), fault) = tokio::join!(
+            timed(chat("chat", false).send(agent.address)),
+            chat("chat", false).send(other.address)
+        );
+        assert_eq!((got.status.as_u16(), b.hits()), (200, 1), "{hangs}");
+        assert_eq!(agent.cell("chat", "a")["cause"]["status"], 503, "{hangs}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+
+        assert_eq!((fault.status.as_u16(), d.hits()), (422, 0), "{fault:?}");
+        assert!(fault.whole, "{hangs}: {fault:?}");
+        assert_eq!(window(&other.cell("chat", "a")), (0, 0), "{hangs}");
+    }
+}
