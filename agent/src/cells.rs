@@ -97,6 +97,8 @@ struct Guarded {
     order: Option<Override>,
     /// Until when the fleet's hint holds.
     advised_until: Option<Instant>,
+    /// What opened the cell, until it closes.
+    opened: Option<Transition>,
 }
 
 /// One cell of the agent. It lives as long as consecutive revisions name its pool and lane.
@@ -138,6 +140,7 @@ impl CellSlot {
                 policy,
                 order: None,
                 advised_until: None,
+                opened: None,
             }),
             metrics,
             latency: Latency::default(),
@@ -148,6 +151,16 @@ impl CellSlot {
     /// Everything the cell shows; changes nothing.
     pub(crate) fn view(&self, now: Instant) -> View {
         self.guarded.lock().cell.view(now)
+    }
+
+    /// What the cell shows, with the span of its window and what opened it.
+    pub(crate) fn story(&self, now: Instant) -> (View, Duration, Option<Transition>) {
+        let guarded = self.guarded.lock();
+        (
+            guarded.cell.view(now),
+            guarded.policy.trip.window,
+            guarded.opened,
+        )
     }
 
     /// Whether selection may choose the member, and which share of its weight counts.
@@ -326,6 +339,11 @@ impl CellSlot {
     }
 
     fn tell(&self, transition: &Transition) {
+        match transition.to {
+            State::Open => self.guarded.lock().opened = Some(*transition),
+            State::Closed => self.guarded.lock().opened = None,
+            State::HalfOpen => {}
+        }
         let (from, to) = (transition.from.as_str(), transition.to.as_str());
         let reason = transition.reason.as_str();
         let (failures, samples) = (transition.failures, transition.samples);

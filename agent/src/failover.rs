@@ -188,7 +188,9 @@ impl Route<'_> {
                     if !asked_again {
                         asked_again = true;
                         grant.settle(Proof::Neutral, Circumstances::default(), clock::now());
-                        match member.claim_again(self.job.asked.dialect.endpoint_name(), clock::now()) {
+                        match member
+                            .claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
+                        {
                             Some(again) => {
                                 grant = again;
                                 continue;

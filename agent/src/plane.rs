@@ -6,15 +6,14 @@ use crate::ingress;
 use crate::metrics::Metrics;
 use crate::orders;
 use crate::probe::{self, ProbeOutcome, Probing};
+use crate::snapshot::Snapshot;
 use crate::snapshot::compile::compile;
 use crate::snapshot::live::{Live, Wiring};
-use crate::snapshot::{Lane, Snapshot};
-use crate::stats::{CellStats, LaneStats, PoolStats, Stats};
+use crate::stats::{self, LaneStats, PoolStats, Stats};
 use crate::upstream::{Client, Tls};
 use crate::visit::Counters;
 use arc_swap::ArcSwapOption;
 use hyper::service::service_fn;
-use lanekeeper_breaker::Selectable;
 use lanekeeper_model::{Advisory, CellReport, ConfigSource, Gateway, LaneName, Override, Totals};
 use parking_lot::Mutex;
 use std::convert::Infallible;
@@ -225,7 +224,7 @@ impl Plane {
             lanes: snapshot
                 .lanes
                 .iter()
-                .map(|lane| lane_stats(lane, now))
+                .map(|lane| LaneStats::of(lane, now))
                 .collect(),
             pools: snapshot
                 .pools
@@ -261,7 +260,7 @@ impl Plane {
             .load()
             .iter()
             .flat_map(|snapshot| &snapshot.lanes)
-            .any(|lane| is_usable(lane, now))
+            .any(|lane| stats::is_usable(lane, now))
     }
 
     /// Counts a revision that was refused.
@@ -421,70 +420,6 @@ fn announce_credentials(snapshot: &Snapshot, live: &mut Live, now: Instant) {
         for cell in cells.chain(provider.own_cells()) {
             cell.credential_changed(now);
         }
-    }
-}
-
-/// The cells that say whether a lane can be used: those of its pools, or of its direct route when
-/// it is in none.
-fn telling_cells(lane: &Lane) -> impl Iterator<Item = &Arc<crate::cells::CellSlot>> {
-    let pooled =
-        |cell: &Arc<crate::cells::CellSlot>| cell.pool().is_some_and(|pool| !pool.is_direct());
-    let is_pooled = lane.cells.iter().any(pooled);
-    lane.cells
-        .iter()
-        .filter(move |cell| !is_pooled || pooled(cell))
-}
-
-fn is_usable(lane: &Lane, now: Instant) -> bool {
-    let admits = |cell: &Arc<crate::cells::CellSlot>| {
-        !matches!(cell.selectable(now).0, Selectable::No { .. })
-    };
-    let provider_admits = lane.provider.cells.is_none() || lane.provider.own_cells().any(admits);
-    lane.provider.is_usable(false)
-        && lane.state.has_budget()
-        && provider_admits
-        && telling_cells(lane).any(admits)
-}
-
-fn lane_stats(lane: &Lane, now: Instant) -> LaneStats {
-    let view = lane.state.view();
-    let dead_reason = lane
-        .provider
-        .dead_reason(false)
-        .or_else(|| (!lane.state.has_budget()).then(|| "the lifetime budget is spent".to_owned()));
-    let dead = dead_reason.is_some();
-    let hard_down = || {
-        telling_cells(lane)
-            .map(|cell| cell.view(now))
-            .find(|view| view.hard_down)
-            .and_then(|view| view.cause)
-            .map(|cause| match cause.status {
-                Some(status) => format!("hard-down: {} (status {status})", cause.kind.as_str()),
-                None => format!("hard-down: {}", cause.kind.as_str()),
-            })
-    };
-    LaneStats {
-        lane: lane.name().clone(),
-        provider: lane.provider.name.clone(),
-        usable: is_usable(lane, now),
-        dead,
-        dead_reason: dead_reason.or_else(hard_down),
-        inflight: view.inflight,
-        max_concurrent: view.max_concurrent,
-        permits_available: view.permits_available,
-        max_requests: view.max_requests,
-        requests_spent: view.requests_spent,
-        ok: view.ok,
-        failed: view.failed,
-        client_fault: view.client_fault,
-        cells: lane
-            .cells
-            .iter()
-            .filter_map(|cell| {
-                let pool = cell.pool()?.clone();
-                Some(CellStats::new(pool, cell.endpoint(), &cell.view(now)))
-            })
-            .collect(),
     }
 }
 

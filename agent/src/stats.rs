@@ -1,8 +1,14 @@
 //! The shape of `/stats`: lanes with their cells, and pools. Reading it changes nothing.
 
-use lanekeeper_breaker::View;
+mod words;
+
+use crate::cells::CellSlot;
+use crate::snapshot::Lane;
+use lanekeeper_breaker::{Selectable, State, View};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use serde::Serialize;
+use std::sync::Arc;
+use std::time::Instant;
 
 /// The `lanes` and `pools` parts of `/stats`.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -69,6 +75,8 @@ pub struct CellStats {
     pub window: WindowStats,
     /// The latest cause of a failure.
     pub cause: Option<CauseStats>,
+    /// Why the cell is as it is, in a sentence; null when there is nothing to say.
+    pub why: Option<String>,
     /// The operator's order in force.
     #[serde(rename = "override")]
     pub override_action: Option<String>,
@@ -109,12 +117,86 @@ pub struct PoolStats {
     pub members: Vec<LaneName>,
 }
 
-impl CellStats {
-    /// The cell of `pool` as `view` shows it.
-    pub(crate) fn new(pool: PoolName, endpoint: Option<&'static str>, view: &View) -> Self {
+impl LaneStats {
+    /// The lane as it is now.
+    pub(crate) fn of(lane: &Lane, now: Instant) -> Self {
+        let view = lane.state.view();
+        let spent = || {
+            let spent = !lane.state.has_budget();
+            spent.then(|| "the lifetime budget is spent".to_owned())
+        };
+        let dead_reason = lane.provider.dead_reason(false).or_else(spent);
         Self {
+            lane: lane.name().clone(),
+            provider: lane.provider.name.clone(),
+            usable: is_usable(lane, now),
+            dead: dead_reason.is_some(),
+            dead_reason: dead_reason.or_else(|| down_reason(lane, now)),
+            inflight: view.inflight,
+            max_concurrent: view.max_concurrent,
+            permits_available: view.permits_available,
+            max_requests: view.max_requests,
+            requests_spent: view.requests_spent,
+            ok: view.ok,
+            failed: view.failed,
+            client_fault: view.client_fault,
+            cells: lane
+                .cells
+                .iter()
+                .filter_map(|cell| CellStats::of(cell, now))
+                .collect(),
+        }
+    }
+}
+
+/// Why a lane is down for something that only people can mend.
+fn down_reason(lane: &Lane, now: Instant) -> Option<String> {
+    let views: Vec<View> = telling_cells(lane)
+        .chain(lane.provider.own_cells())
+        .map(|cell| cell.view(now))
+        .collect();
+    let hard_down = views
+        .iter()
+        .find(|view| view.hard_down)
+        .and_then(|view| view.cause)
+        .map(words::hard_down);
+    let ordered = || {
+        let mut orders = views.iter().filter(|view| view.state == State::Open);
+        orders.find_map(|view| view.override_.as_ref().map(words::ordered))
+    };
+    hard_down.or_else(ordered)
+}
+
+/// The cells that say whether a lane can be used: those of its pools, or of its direct route when
+/// it is in none.
+fn telling_cells(lane: &Lane) -> impl Iterator<Item = &Arc<CellSlot>> {
+    let pooled = |cell: &Arc<CellSlot>| cell.pool().is_some_and(|pool| !pool.is_direct());
+    let is_pooled = lane.cells.iter().any(pooled);
+    lane.cells
+        .iter()
+        .filter(move |cell| !is_pooled || pooled(cell))
+}
+
+/// True while the lane would take a request.
+pub(crate) fn is_usable(lane: &Lane, now: Instant) -> bool {
+    let admits = |cell: &Arc<CellSlot>| !matches!(cell.selectable(now).0, Selectable::No { .. });
+    let provider_admits = lane.provider.cells.is_none() || lane.provider.own_cells().any(admits);
+    lane.provider.is_usable(false)
+        && lane.state.has_budget()
+        && provider_admits
+        && telling_cells(lane).any(admits)
+}
+
+impl CellStats {
+    /// The cell as it is now; `None` for a provider's own cell.
+    fn of(cell: &CellSlot, now: Instant) -> Option<Self> {
+        let pool = cell.pool()?.clone();
+        let (view, window, opened) = cell.story(now);
+        Some(Self {
             pool,
-            endpoint,
+            endpoint: cell.endpoint(),
+            why: words::why(&view, window, opened.as_ref()),
+            advisory: view.advisory_remaining.map(|left| left.as_secs_f64()),
             state: view.state.as_str(),
             state_age_secs: view.state_age.as_secs_f64(),
             cooldown_remaining_s: view.cooldown_remaining.as_secs_f64(),
@@ -130,12 +212,11 @@ impl CellStats {
                 status: cause.status,
                 count: view.cause_count,
             }),
-            override_action: crate::cells::override_action(view),
+            override_action: crate::cells::override_action(&view),
             override_remaining_s: view
                 .override_
                 .as_ref()
                 .map(|order| order.remaining.as_secs_f64()),
-            advisory: view.advisory_remaining.map(|left| left.as_secs_f64()),
-        }
+        })
     }
 }

@@ -405,7 +405,7 @@ async fn refused_credential_without_a_sibling_is_an_auth_error_of_our_own_words(
     assert_eq!(agent.lane("a")["dead"], false);
     assert_eq!(
         agent.lane("a")["dead_reason"],
-        "hard-down: auth (status 401)"
+        "auth rejected: the provider refuses the key (status 401)"
     );
     assert!(!agent.plane.any_lane_usable());
 }

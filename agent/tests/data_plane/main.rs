@@ -29,4 +29,5 @@ mod recovery;
 mod reload;
 mod strategies;
 mod streams;
+mod telling;
 mod tripping;
