@@ -167,6 +167,7 @@ async fn create_gateway(storage: &Storage, ports: Ports) -> Result<(), Failure> 
     let hash = content_hash(&document);
     let change = Change {
         actor: "demo".to_owned(),
+        actor_id: String::new(),
         message: String::new(),
         now_ms: clock::unix_ms(),
     };

@@ -2,7 +2,12 @@
 // polling. Rows are kept and updated in place, so that focus and open details survive.
 
 const POLL_MS = 3000;
-const LATE_MS = 30000;
+// The stream's heartbeat comes each 10 s. After two and a half without one it is dead, whatever the
+// browser thinks of the connection.
+const HEARTBEAT_MS = 10000;
+const SILENT_MS = 2.5 * HEARTBEAT_MS;
+// A read that takes longer has failed.
+const READ_MS = 10000;
 const AGENTS_SHOWN = 100;
 const MARKS = {
   closed: "●", half_open: "◐", open: "✕", unknown: "?",
@@ -79,6 +84,8 @@ const state = {
   summary: null,
   snapshot: false,
   heardAt: 0,
+  // When the stream last said anything, a heartbeat included.
+  streamAt: 0,
   partial: false,
   stream: null,
   poll: null,
@@ -92,7 +99,10 @@ const keyOf = (cell) => JSON.stringify([cell.gateway, cell.pool, cell.lane, cell
 class SignedOut extends Error {}
 
 async function get(path) {
-  const response = await fetch(path, { headers: { accept: "application/json" } });
+  const response = await fetch(path, {
+    headers: { accept: "application/json" },
+    signal: AbortSignal.timeout(READ_MS),
+  });
   if (response.status === 401) throw new SignedOut();
   if (!response.ok) throw new Error(await whatFailed(response));
   return response.json();
@@ -171,16 +181,21 @@ function stop() {
   state.poll = null;
 }
 
-function follow() {
+/** Opens the stream; with `keep` what is shown stays until its first snapshot. */
+function follow(keep = false) {
   state.stream?.close();
-  state.snapshot = false;
-  state.cells.clear();
+  if (!keep) {
+    state.snapshot = false;
+    state.cells.clear();
+  }
   const query = new URLSearchParams();
   if (byId("gateway-filter").value) query.set("gateway", byId("gateway-filter").value);
   if (byId("show-closed").checked) query.set("include", "closed");
   const stream = new EventSource(`/api/v1/breaker-state/stream?${query}`);
   state.stream = stream;
-  stream.addEventListener("open", () => { state.heardAt = Date.now(); render(); });
+  state.streamAt = Date.now();
+  stream.addEventListener("open", () => { alive(); render(); });
+  stream.addEventListener("heartbeat", () => { alive(); render(); });
   stream.addEventListener("snapshot", (event) => {
     const view = JSON.parse(event.data);
     state.cells = new Map(view.cells.map((cell) => [keyOf(cell), { ...cell, at: Date.now() }]));
@@ -199,13 +214,23 @@ function follow() {
     if (stream !== state.stream || stream.readyState !== EventSource.CLOSED) return;
     // The browser gives up on an error status: learn which, and try again if it may pass.
     await new Promise((wake) => setTimeout(wake, POLL_MS));
-    if (stream === state.stream) follow();
+    if (stream === state.stream) follow(true);
   });
   render();
 }
 
-function heard(message) {
+function alive() {
   state.heardAt = Date.now();
+  state.streamAt = state.heardAt;
+}
+
+/** Gives up a stream that has gone silent: a frozen server closes no connection. */
+function watch() {
+  if (state.stream && Date.now() - state.streamAt > SILENT_MS && !document.hidden) follow(true);
+}
+
+function heard(message) {
+  alive();
   state.partial = message.partial;
   render();
 }
@@ -241,8 +266,8 @@ async function poll() {
   if (state.stream) state.poll = setTimeout(poll, POLL_MS);
 }
 
-byId("show-closed").addEventListener("change", follow);
-byId("gateway-filter").addEventListener("change", follow);
+byId("show-closed").addEventListener("change", () => follow());
+byId("gateway-filter").addEventListener("change", () => follow());
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && state.stream) poll();
 });
@@ -265,8 +290,8 @@ function renderConnection() {
   let now = "live";
   let text = "Live";
   if (!state.heardAt) [now, text] = ["loading", "Loading"];
-  else if (!open && state.pollFailed) [now, text] = ["lost", "Disconnected"];
-  else if (!open || state.pollFailed || silence > LATE_MS) [now, text] = ["late", "Reconnecting"];
+  else if ((!open && state.pollFailed) || silence > SILENT_MS) [now, text] = ["lost", "Disconnected"];
+  else if (!open || state.pollFailed) [now, text] = ["late", "Reconnecting"];
   if (pill.dataset.state !== now) pill.dataset.state = now;
   // The pill is read out when its text changes, so its running age stays in the title.
   setText(pill, text);
@@ -389,6 +414,11 @@ function renderCellsEmpty(empty) {
     return fill(box, "silent",
       element("strong", {}, "No agent reports"),
       "Nothing is known about any cell until one does.");
+  }
+  if (state.summary.cells.unknown > 0) {
+    return fill(box, `unknown ${state.summary.cells.unknown}`,
+      element("strong", {}, "No incident is reported"),
+      `Nothing is known about ${counted(state.summary.cells.unknown, "cell", "cells")}: no agent reports on them.`);
   }
   return fill(box, "calm",
     element("strong", {}, "No incident"),
@@ -593,7 +623,7 @@ function drawAgent(row, agent) {
 
 // --- start
 
-setInterval(render, 1000);
+setInterval(() => { watch(); render(); }, 1000);
 
 async function start() {
   const link = new URLSearchParams(location.search).get("token");

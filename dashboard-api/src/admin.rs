@@ -11,6 +11,7 @@ pub(crate) mod tokens;
 
 use crate::auth::Caller;
 use crate::clock;
+use crate::error::Error;
 use lanekeeper_store::Change;
 
 /// What a list's query may hold.
@@ -20,7 +21,8 @@ pub(crate) struct PageQuery {
     /// Where to go on: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of the page, 1 to 250. Default 100.
-    limit: Option<u32>,
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
+    limit: Option<String>,
 }
 
 /// What a write's query may hold.
@@ -32,10 +34,20 @@ pub(crate) struct ChangeQuery {
 }
 
 /// The record of a change by `caller`, now.
-fn change(caller: &Caller, message: Option<String>) -> Change {
-    Change {
-        actor: caller.0.name.clone(),
-        message: message.unwrap_or_default(),
-        now_ms: clock::now_ms(),
+///
+/// A message goes to terminals and logs, where control characters could pretend to be something else.
+fn change(caller: &Caller, message: Option<String>) -> Result<Change, Error> {
+    let message = message.unwrap_or_default();
+    if message.chars().any(char::is_control) {
+        return Err(Error::InvalidParameter {
+            name: "message".to_owned(),
+            reason: "must not have control characters or line ends".to_owned(),
+        });
     }
+    Ok(Change {
+        actor: caller.0.name.clone(),
+        actor_id: caller.0.id.clone(),
+        message,
+        now_ms: clock::now_ms(),
+    })
 }

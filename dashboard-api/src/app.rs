@@ -2,11 +2,13 @@
 
 use crate::auth::TokenCache;
 use crate::clock;
+use crate::error::Error;
 use crate::fleet::Fleet;
 use lanekeeper_model::GatewayName;
 use lanekeeper_store::{Change, ConfigStore, Hint, LiveView, Principal};
+use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
@@ -14,6 +16,8 @@ use tokio_util::sync::CancellationToken;
 /// Event streams open at once. Each holds a connection and computes its own view when something
 /// changes.
 pub(crate) const MAX_STREAMS: usize = 256;
+/// Event streams open at once with one token, so that no one takes them all.
+pub(crate) const MAX_STREAMS_OF_TOKEN: usize = 16;
 /// Longest resource kept of a refused attempt, bytes.
 const MAX_RESOURCE_BYTES: usize = 512;
 
@@ -33,8 +37,48 @@ pub(crate) struct Shared {
     pub(crate) tokens: TokenCache,
     /// Slots for event streams.
     pub(crate) streams: Arc<Semaphore>,
+    /// How many of them each token has, by its id.
+    pub(crate) streams_of: Arc<StreamCounts>,
     /// Cancelled when the server ends: event streams end then.
     pub(crate) closing: CancellationToken,
+}
+
+/// Open event streams by the id of their token. Bounded by [`MAX_STREAMS`].
+#[derive(Default)]
+pub(crate) struct StreamCounts(Mutex<HashMap<String, usize>>);
+
+/// One stream of a token, until it is dropped.
+pub(crate) struct StreamOfToken {
+    counts: Arc<StreamCounts>,
+    id: String,
+}
+
+impl StreamCounts {
+    /// Counts one more stream of a token, if it may have one.
+    pub(crate) fn open(self: &Arc<Self>, id: &str) -> Result<StreamOfToken, Error> {
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = counts.entry(id.to_owned()).or_default();
+        if *count >= MAX_STREAMS_OF_TOKEN {
+            return Err(Error::TooManyStreamsOfToken(MAX_STREAMS_OF_TOKEN));
+        }
+        *count += 1;
+        Ok(StreamOfToken {
+            counts: Arc::clone(self),
+            id: id.to_owned(),
+        })
+    }
+}
+
+impl Drop for StreamOfToken {
+    fn drop(&mut self) {
+        let mut counts = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = counts.get_mut(&self.id) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.id);
+            }
+        }
+    }
 }
 
 impl Deref for App {
@@ -56,6 +100,7 @@ impl App {
             fleet: Fleet::default(),
             tokens: TokenCache::default(),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            streams_of: Arc::default(),
             store,
             live,
             closing,
@@ -81,20 +126,24 @@ impl App {
         }
     }
 
-    /// Writes a refused attempt into the audit trail, if the store lets us.
+    /// Writes an attempt that failed into the audit trail, if the store lets us.
     pub(crate) async fn record_refused(
         &self,
         principal: &Principal,
         action: &'static str,
-        resource: &str,
+        path: &str,
+        reason: &'static str,
     ) {
         let change = Change {
             actor: principal.name.clone(),
+            actor_id: principal.id.clone(),
             message: String::new(),
             now_ms: clock::now_ms(),
         };
-        let resource: String = resource.chars().take(MAX_RESOURCE_BYTES / 4).collect();
-        let reason = "insufficient_role";
+        let resource: String = resource_of(path)
+            .chars()
+            .take(MAX_RESOURCE_BYTES / 4)
+            .collect();
         if let Err(error) = self
             .store
             .record_refused(action, &resource, reason, &change)
@@ -122,5 +171,52 @@ impl App {
                 Err(RecvError::Closed) => return,
             }
         }
+    }
+}
+
+/// What a path of the admin API is about, as the store words it: `gateways/edge`, `tokens/ID`.
+fn resource_of(path: &str) -> String {
+    path.trim_start_matches("/admin/v1/")
+        .split('/')
+        .take(2)
+        .collect::<Vec<_>>()
+        .join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_attempt_names_its_resource_as_a_change_does() {
+        for (path, resource) in [
+            ("/admin/v1/gateways", "gateways"),
+            ("/admin/v1/gateways/edge", "gateways/edge"),
+            ("/admin/v1/gateways/edge/config", "gateways/edge"),
+            (
+                "/admin/v1/gateways/edge/revisions/3/rollback",
+                "gateways/edge",
+            ),
+            ("/admin/v1/tokens/abc", "tokens/abc"),
+        ] {
+            assert_eq!(resource_of(path), resource);
+        }
+    }
+
+    #[test]
+    fn one_token_has_its_share_of_streams_and_no_more() {
+        let counts = Arc::new(StreamCounts::default());
+        let mut open: Vec<_> = (0..MAX_STREAMS_OF_TOKEN)
+            .map(|_| counts.open("a").unwrap())
+            .collect();
+        assert!(matches!(
+            counts.open("a"),
+            Err(Error::TooManyStreamsOfToken(MAX_STREAMS_OF_TOKEN))
+        ));
+        assert!(counts.open("b").is_ok());
+        open.pop();
+        assert!(counts.open("a").is_ok());
+        drop(open);
+        assert!(counts.0.lock().unwrap().is_empty());
     }
 }

@@ -12,6 +12,8 @@ pub(crate) use cache::TokenCache;
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
+use crate::input::query;
+use crate::problem::Failure;
 use axum::extract::{FromRequestParts, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -41,6 +43,8 @@ pub(crate) struct Caller(pub(crate) Principal, pub(crate) Arc<str>);
 /// What guards one route.
 #[derive(Clone)]
 pub(crate) struct Guard {
+    /// The query parameters the route documents; `None` where the query is not looked at.
+    pub(crate) parameters: Option<Arc<[String]>>,
     /// The server's state.
     pub(crate) app: App,
     /// Who may pass.
@@ -74,6 +78,7 @@ pub(crate) async fn guard(
     next: Next,
 ) -> Result<Response, Error> {
     let Access::Needs(needed) = guard.access else {
+        guard.check_query(request.uri())?;
         return Ok(next.run(request).await);
     };
     let token = match credential(request.headers())? {
@@ -84,23 +89,66 @@ pub(crate) async fn guard(
         }
         Credential::Bearer(token) | Credential::Cookie(token) => token,
     };
-    let principal = verify(&guard.app, token).await?;
-    if principal.role < needed {
-        if let Some(action) = guard.action {
-            guard
-                .app
-                .record_refused(&principal, action, request.uri().path())
-                .await;
-        }
-        return Err(Error::InsufficientRole {
+    let principal = if request.method().is_safe() {
+        verify_for_reading(&guard.app, token).await?
+    } else {
+        verify(&guard.app, token).await?
+    };
+    let token = Arc::from(token);
+    let (path, who) = (request.uri().path().to_owned(), principal.clone());
+    let answered = if principal.role < needed {
+        Err(Error::InsufficientRole {
             needed,
             has: principal.role,
             name: principal.name,
-        });
+        })
+    } else if let Err(error) = guard.check_query(request.uri()) {
+        Err(error)
+    } else {
+        request.extensions_mut().insert(Caller(principal, token));
+        Ok(next.run(request).await)
+    };
+    if let Some(action) = guard.action
+        && let Some(reason) = refusal(&answered)
+    {
+        guard.app.record_refused(&who, action, &path, reason).await;
     }
-    let token = Arc::from(token);
-    request.extensions_mut().insert(Caller(principal, token));
-    Ok(next.run(request).await)
+    answered
+}
+
+/// The code of an answer by which a write was refused. A failure of this server is no refusal.
+fn refusal(answered: &Result<Response, Error>) -> Option<&'static str> {
+    let (status, code) = match answered {
+        Err(error) => (error.status(), error.code()),
+        Ok(response) => {
+            let status = response.status();
+            let failure = response.extensions().get::<Failure>();
+            (status, failure.map_or("refused", |it| it.0.code()))
+        }
+    };
+    status.is_client_error().then_some(code)
+}
+
+impl Guard {
+    /// Refuses a query parameter that the route does not know.
+    fn check_query(&self, uri: &http::Uri) -> Result<(), Error> {
+        match &self.parameters {
+            Some(known) => query::check_names(uri, known),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The principal of a token for a request that changes nothing. While the store does not answer, a
+/// verdict of the last quarter of an hour is good enough: in an outage people look at the fleet.
+pub(crate) async fn verify_for_reading(app: &App, token: &str) -> Result<Principal, Error> {
+    match verify(app, token).await {
+        Err(Error::Store(error)) => app
+            .tokens
+            .get_unverified(token, clock::instant(), clock::now_ms())
+            .ok_or(Error::Store(error)),
+        other => other,
+    }
 }
 
 /// The principal of a token.

@@ -94,6 +94,11 @@ fn log_failure(error: &Error, id: &str, method: &Method, path: &str) {
     if !error.status().is_server_error() {
         return;
     }
+    // Any client can bring this about as often as it likes.
+    if matches!(error, Error::TooManyStreams(_)) {
+        tracing::debug!(request = id, %method, path, "{error}");
+        return;
+    }
     let mut causes = String::new();
     let mut source = error.source();
     while let Some(cause) = source {

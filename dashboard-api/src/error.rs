@@ -18,7 +18,7 @@ pub(crate) enum Error {
     #[error("the body has {} field(s) that cannot be used", .0.len())]
     InvalidBody(Vec<Fault>),
     /// The gateway document breaks rules; each is listed.
-    #[error("the gateway document has {} error(s)", .0.len())]
+    #[error("the gateway document has errors: {}", counted(.0))]
     InvalidDocument(Vec<lanekeeper_model::Problem>),
     /// A query parameter the route does not know.
     #[error("unknown query parameter '{name}'; this route knows: {known}")]
@@ -72,6 +72,15 @@ pub(crate) enum Error {
     /// Every slot for streaming readers is taken.
     #[error("all {0} event streams are taken")]
     TooManyStreams(usize),
+    /// The token has as many event streams open as one may.
+    #[error("this token has {0} event streams open already, which is the most")]
+    TooManyStreamsOfToken(usize),
+    /// A gateway with live agents is deleted only knowingly.
+    #[error(
+        "{live} agent(s) serve this gateway now; to delete it all the same send If-Match with its \
+         ETag, or *"
+    )]
+    GatewayInUse { live: usize },
     /// The configuration store or the live view refused, or does not answer.
     #[error(transparent)]
     Store(lanekeeper_store::Error),
@@ -88,6 +97,17 @@ pub(crate) enum Error {
     #[error("the server failed")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
+
+/// How many problems there are, and that the list is cut where it is.
+fn counted(problems: &[lanekeeper_model::Problem]) -> String {
+    match problems.iter().find(|it| it.code == CUT_LIST) {
+        Some(cut) => cut.message.clone(),
+        None => problems.len().to_string(),
+    }
+}
+
+/// The code of the entry with which the model ends a list that it cut.
+const CUT_LIST: &str = "too_many_problems";
 
 /// One thing that is wrong with a body or a parameter.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]

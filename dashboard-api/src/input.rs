@@ -9,7 +9,7 @@ pub(crate) mod document;
 mod json;
 mod path;
 pub(crate) mod precondition;
-mod query;
+pub(crate) mod query;
 
 pub(crate) use body::Json;
 pub(crate) use path::Path;

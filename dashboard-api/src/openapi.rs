@@ -22,6 +22,9 @@ use utoipa_swagger_ui::Config;
 /// Where schemas of components live in the document.
 const COMPONENTS: &str = "/components/schemas";
 
+/// What an If-Match may be: ETags of configurations, or any.
+const TAGS: &str = r#"^(\*|"[0-9]+"( *, *"[0-9]+")*)$"#;
+
 static RENDERED: LazyLock<Result<String, String>> =
     LazyLock::new(|| render().map_err(|e| e.to_string()));
 static GATEWAY_SCHEMA: LazyLock<String> =
@@ -85,6 +88,7 @@ fn document() -> Result<Value, serde_json::Error> {
         .build();
     let mut document = serde_json::to_value(api)?;
     add_security(&mut document);
+    add_common_refusals(&mut document);
     for (path, method, role) in roles {
         let method = method.as_str().to_ascii_lowercase();
         let paths = document
@@ -126,18 +130,72 @@ fn add_security(document: &mut Value) {
     }
 }
 
+/// An answer with a problem document.
+fn refusal(description: &str) -> Value {
+    json!({
+        "description": description,
+        "content": {
+            "application/problem+json": {
+                "schema": {"$ref": "#/components/schemas/ProblemDocument"}
+            }
+        }
+    })
+}
+
+/// Says how the layers that all operations share refuse, where an operation says nothing of its own.
+fn add_common_refusals(document: &mut Value) {
+    let operations = document
+        .get_mut("paths")
+        .and_then(Value::as_object_mut)
+        .into_iter()
+        .flat_map(|paths| paths.values_mut())
+        .filter_map(Value::as_object_mut)
+        .flat_map(|methods| methods.values_mut())
+        .filter_map(Value::as_object_mut);
+    for operation in operations {
+        let has_body = operation.contains_key("requestBody");
+        let parameters = operation
+            .get_mut("parameters")
+            .and_then(Value::as_array_mut)
+            .map_or(&mut [][..], Vec::as_mut_slice);
+        let mut has_path = false;
+        for parameter in parameters {
+            has_path |= parameter.get("in").is_some_and(|place| place == "path");
+            if parameter.get("name").is_some_and(|name| name == "If-Match")
+                && let Some(schema) = parameter.get_mut("schema").and_then(Value::as_object_mut)
+            {
+                schema.insert("pattern".to_owned(), json!(TAGS));
+            }
+        }
+        let Some(responses) = operation
+            .get_mut("responses")
+            .and_then(Value::as_object_mut)
+        else {
+            continue;
+        };
+        let mut add = |status: &str, description: &str| {
+            responses
+                .entry(status)
+                .or_insert_with(|| refusal(description));
+        };
+        add("400", "A parameter or the body cannot be used");
+        add(
+            "503",
+            "A store does not answer; Retry-After says when to ask again",
+        );
+        if has_path {
+            add("404", "There is no such thing");
+        }
+        if has_body {
+            add("408", "The body did not arrive in time");
+            add("413", "The body is too large");
+            add("415", "The body is of a type that is not taken");
+        }
+    }
+}
+
 /// Says what role an operation needs, and how it refuses.
 fn add_role(operation: &mut Value, role: Role) {
-    let refusal = |description: &str| {
-        json!({
-            "description": description,
-            "content": {
-                "application/problem+json": {
-                    "schema": {"$ref": "#/components/schemas/ProblemDocument"}
-                }
-            }
-        })
-    };
     let Some(operation) = operation.as_object_mut() else {
         return;
     };
@@ -150,13 +208,8 @@ fn add_role(operation: &mut Value, role: Role) {
             "401".to_owned(),
             refusal("No token, or one that is not good"),
         );
-        responses.insert(
-            "403".to_owned(),
-            refusal(&format!(
-                "The token's role does not reach '{}'",
-                role.as_str()
-            )),
-        );
+        let description = format!("The token's role does not reach '{}'", role.as_str());
+        responses.insert("403".to_owned(), refusal(&description));
     }
 }
 

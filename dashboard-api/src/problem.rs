@@ -98,6 +98,8 @@ impl Error {
             Self::NoIfMatch => (StatusCode::PRECONDITION_REQUIRED, "if_match_required"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
+            Self::TooManyStreamsOfToken(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_streams"),
+            Self::GatewayInUse { .. } => (StatusCode::PRECONDITION_REQUIRED, "gateway_in_use"),
             Self::Store(error) => store_mapping(error),
             Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
             Self::Refused(status) => (*status, "refused"),
@@ -131,7 +133,7 @@ impl Error {
             Self::Store(StoreError::Unavailable { .. }) | Self::Overdue | Self::NotReady => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECS));
             }
-            Self::TooManyStreams(_) => {
+            Self::TooManyStreams(_) | Self::TooManyStreamsOfToken(_) => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(STREAM_RETRY_SECS));
             }
             _ => {}

@@ -13,8 +13,9 @@ use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::{MethodRouter, get};
 use http::Method;
 use lanekeeper_store::Role;
+use std::sync::Arc;
 use utoipa::openapi::RefOr;
-use utoipa::openapi::path::{PathItem, Paths};
+use utoipa::openapi::path::{Operation, ParameterIn, PathItem, Paths};
 use utoipa::openapi::schema::Schema;
 use utoipa_axum::router::UtoipaMethodRouter;
 use utoipa_axum::routes;
@@ -93,6 +94,24 @@ pub(crate) fn table() -> Vec<Route> {
         .collect()
 }
 
+impl Route {
+    /// The names of the query parameters it documents; `None` for pages and probes.
+    pub(crate) fn parameters(&self) -> Option<Arc<[String]>> {
+        let (_, paths) = self.documentation.as_ref()?;
+        let operations = paths.paths.values().flat_map(operations_of);
+        let parameters = operations.filter_map(|operation| operation.parameters.as_ref());
+        let names = parameters
+            .flatten()
+            .filter_map(|parameter| match parameter {
+                RefOr::T(parameter) => Some(parameter),
+                RefOr::Ref(_) => None,
+            })
+            .filter(|parameter| parameter.parameter_in == ParameterIn::Query)
+            .map(|parameter| parameter.name.clone());
+        Some(names.collect())
+    }
+}
+
 /// The router of the whole listener.
 pub(crate) fn router(app: App) -> Router {
     let mut router = Router::new();
@@ -101,6 +120,7 @@ pub(crate) fn router(app: App) -> Router {
             app: app.clone(),
             access: route.access,
             action: route.action,
+            parameters: route.parameters(),
         };
         let guarded = route.handler.route_layer(from_fn_with_state(rule, guard));
         router = router.route(&route.path, guarded);
@@ -152,16 +172,22 @@ fn public(path: &str, handler: MethodRouter<App>) -> Route {
 
 /// The one method that an operation documents.
 fn method_of(item: &PathItem) -> Option<Method> {
-    let operations = [
+    methods_of(item).find_map(|(method, operation)| operation.as_ref().map(|_| method))
+}
+
+fn operations_of(item: &PathItem) -> impl Iterator<Item = &Operation> {
+    methods_of(item).filter_map(|(_, operation)| operation.as_ref())
+}
+
+fn methods_of(item: &PathItem) -> impl Iterator<Item = (Method, &Option<Operation>)> {
+    [
         (Method::GET, &item.get),
         (Method::PUT, &item.put),
         (Method::POST, &item.post),
         (Method::DELETE, &item.delete),
         (Method::PATCH, &item.patch),
-    ];
-    operations
-        .into_iter()
-        .find_map(|(method, operation)| operation.as_ref().map(|_| method))
+    ]
+    .into_iter()
 }
 
 #[cfg(test)]

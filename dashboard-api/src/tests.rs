@@ -172,6 +172,7 @@ impl Server {
 fn by_test() -> Change {
     Change {
         actor: "test".to_owned(),
+        actor_id: String::new(),
         message: String::new(),
         now_ms: clock::now_ms(),
     }

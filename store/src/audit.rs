@@ -68,7 +68,7 @@ pub struct AuditEntry {
     pub seq: u64,
     /// Wall time in unix milliseconds.
     pub at_ms: u64,
-    /// Who did it.
+    /// Who did it: a token's name, with its id in brackets.
     pub actor: String,
     /// What was done, `noun.verb`, such as `gateway.create`.
     pub action: String,
@@ -179,11 +179,12 @@ pub(crate) async fn append(session: &mut Session, entry: NewEntry<'_>) -> Result
     let before = entry.before.map(|value| value.to_string());
     let after = entry.after.map(|value| value.to_string());
     let change = entry.change;
+    let actor = change.signature();
     let at_ms = to_stored(change.now_ms);
     let hash = Hashed(
         from_stored(seq)?,
         from_stored(at_ms)?,
-        &change.actor,
+        &actor,
         entry.action,
         &entry.resource,
         entry.outcome.as_str(),
@@ -202,7 +203,7 @@ pub(crate) async fn append(session: &mut Session, entry: NewEntry<'_>) -> Result
         )
         .bind(seq)
         .bind(at_ms)
-        .bind(&change.actor)
+        .bind(&actor)
         .bind(entry.action)
         .bind(&entry.resource)
         .bind(entry.outcome.as_str())

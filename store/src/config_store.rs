@@ -9,6 +9,7 @@ use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::ConnectOptions;
@@ -16,7 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::audit::{self, NewEntry};
-use crate::engine::{Engine, NAME, classify, execute, fetch};
+use crate::engine::{ACQUIRE_TIMEOUT, Engine, NAME, classify, execute, fetch};
 use crate::error::Error;
 use crate::migrations::migrator;
 use crate::random;
@@ -32,8 +33,6 @@ pub const TEXT_MAX: usize = 4096;
 const POSTGRES_CONNECTIONS_MAX: u32 = 10;
 /// Reading connections of one process to the embedded database.
 const SQLITE_READERS_MAX: u32 = 4;
-/// The longest wait for a connection, which includes opening one.
-const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest SQLite waits for a lock that another process holds; below the statement time-out.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(4);
 /// The longest the migrations may take, waiting for another replica's included.
@@ -53,6 +52,9 @@ const POSTGRES_SETTINGS: [(&str, &str); 3] = [
 pub struct Change {
     /// The token's name or another word for who did it.
     pub actor: String,
+    /// The id of that token, which tells two of one name apart in the audit trail; empty when no
+    /// token did it.
+    pub actor_id: String,
     /// The reason given; may be empty.
     pub message: String,
     /// Wall time in unix milliseconds.
@@ -60,8 +62,18 @@ pub struct Change {
 }
 
 impl Change {
+    /// Who did it, as the audit trail has it.
+    pub(crate) fn signature(&self) -> String {
+        if self.actor_id.is_empty() {
+            self.actor.clone()
+        } else {
+            format!("{} ({})", self.actor, self.actor_id)
+        }
+    }
+
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_text("actor", &self.actor)?;
+        check_text("actor", &self.actor_id)?;
         check_text("message", &self.message)
     }
 }
@@ -92,7 +104,7 @@ pub struct ConfigStore {
 impl std::fmt::Debug for ConfigStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let engine = match self.engine {
-            Engine::Postgres(_) => "postgres",
+            Engine::Postgres { .. } => "postgres",
             Engine::Sqlite { .. } => "sqlite",
         };
         f.debug_struct("ConfigStore")
@@ -219,7 +231,11 @@ impl ConfigStore {
             .max_connections(POSTGRES_CONNECTIONS_MAX)
             .acquire_timeout(ACQUIRE_TIMEOUT)
             .connect_lazy_with(options.options(POSTGRES_SETTINGS));
-        Self::start(Engine::Postgres(pool)).await
+        let engine = Engine::Postgres {
+            pool,
+            outage: Arc::default(),
+        };
+        Self::start(engine).await
     }
 
     /// Writes the rows that every database has exactly one of.
@@ -291,7 +307,7 @@ impl ConfigStore {
     /// Closes all connections; for an orderly end.
     pub async fn close(&self) {
         match &self.engine {
-            Engine::Postgres(pool) => pool.close().await,
+            Engine::Postgres { pool, .. } => pool.close().await,
             Engine::Sqlite { readers, writer } => {
                 readers.close().await;
                 writer.close().await;

@@ -5,24 +5,32 @@
 //! by a caller that went away, is closed instead of going back to its pool: its next user would
 //! otherwise wait for a server that may never answer, or write into a stranger's transaction.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use sqlx::pool::PoolConnection;
 use sqlx::{PgPool, Postgres, Sqlite, SqlitePool};
 use tokio::time::error::Elapsed;
 
+use crate::clock;
 use crate::error::Error;
+use crate::outage::Outage;
 
 /// The store's name in errors.
 pub(crate) const NAME: &str = "configuration database";
 
+/// The longest wait for a connection, which includes opening one.
+pub(crate) const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The longest a single statement may take. Longer than SQLite's wait for a lock held by another
 /// process.
 pub(crate) const STATEMENT_TIMEOUT: Duration = Duration::from_secs(6);
 
 #[derive(Clone)]
 pub(crate) enum Engine {
-    Postgres(PgPool),
+    Postgres {
+        pool: PgPool,
+        outage: Arc<Outage>,
+    },
     /// SQLite admits one writer at a time and lets the others poll; a pool of one connection queues
     /// them fairly.
     Sqlite {
@@ -80,7 +88,7 @@ impl Engine {
     /// A connection for reading.
     pub(crate) async fn session(&self) -> Result<Session, Error> {
         let connection = match self {
-            Self::Postgres(pool) => pool.acquire().await.map(Connection::Postgres),
+            Self::Postgres { pool, outage } => return acquire(pool, outage).await,
             Self::Sqlite { readers, .. } => readers.acquire().await.map(Connection::Sqlite),
         };
         connection.map(Session::new).map_err(classify)
@@ -88,11 +96,13 @@ impl Engine {
 
     /// A connection with an open write transaction; end it with [`Session::finish`].
     pub(crate) async fn begin(&self) -> Result<Session, Error> {
-        let connection = match self {
-            Self::Postgres(pool) => pool.acquire().await.map(Connection::Postgres),
-            Self::Sqlite { writer, .. } => writer.acquire().await.map(Connection::Sqlite),
+        let mut session = match self {
+            Self::Postgres { pool, outage } => acquire(pool, outage).await?,
+            Self::Sqlite { writer, .. } => {
+                let connection = writer.acquire().await.map_err(classify)?;
+                Session::new(Connection::Sqlite(connection))
+            }
         };
-        let mut session = connection.map(Session::new).map_err(classify)?;
         // A deferred SQLite transaction that reads first fails when another process writes
         // meanwhile; an immediate one waits for its turn before it reads.
         let begin = match session.connection {
@@ -102,6 +112,26 @@ impl Engine {
         session.in_transaction = true;
         execute!(&mut session, sqlx::raw_sql(begin))?;
         Ok(session)
+    }
+}
+
+/// A connection to PostgreSQL, or the word at once that there is none to be had for now.
+async fn acquire(pool: &PgPool, outage: &Outage) -> Result<Session, Error> {
+    if !outage.may_ask(clock::instant(), ACQUIRE_TIMEOUT) {
+        return Err(Error::Unavailable {
+            store: NAME,
+            source: "it did not answer a moment ago".into(),
+        });
+    }
+    match pool.acquire().await {
+        Ok(connection) => {
+            outage.ended();
+            Ok(Session::new(Connection::Postgres(connection)))
+        }
+        Err(error) => {
+            outage.began(clock::instant());
+            Err(classify(error))
+        }
     }
 }
 

@@ -7,12 +7,14 @@
 
 mod agents;
 mod audit;
+mod clock;
 mod config_store;
 mod engine;
 mod error;
 mod gateways;
 mod live;
 mod migrations;
+mod outage;
 mod random;
 mod revisions;
 #[cfg(feature = "testing")]

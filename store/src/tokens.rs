@@ -146,6 +146,7 @@ impl ConfigStore {
     pub async fn bootstrap_token(&self, now_ms: u64) -> Result<Option<SecretString>, Error> {
         let change = Change {
             actor: BOOTSTRAP.to_owned(),
+            actor_id: String::new(),
             message: "first start".to_owned(),
             now_ms,
         };

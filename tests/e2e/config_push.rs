@@ -168,6 +168,7 @@ async fn a_revision_forced_past_the_api_is_refused_by_the_agents_and_the_old_one
     let hash = lanekeeper_model::content_hash(&document);
     let change = Change {
         actor: "test".to_owned(),
+        actor_id: String::new(),
         message: String::new(),
         now_ms: 1,
     };

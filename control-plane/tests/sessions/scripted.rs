@@ -204,6 +204,7 @@ pub(crate) fn document(gateway: &str, salt: u64) -> (Value, String) {
 pub(crate) fn by_test() -> Change {
     Change {
         actor: "test".to_owned(),
+        actor_id: String::new(),
         message: String::new(),
         now_ms: 1_700_000_000_000,
     }

@@ -16,11 +16,11 @@ pub(crate) struct AuditInfo {
     id: u64,
     /// When, RFC 3339.
     at: String,
-    /// Who: a token's name.
+    /// Who: a token's name, with its id in brackets.
     actor: String,
     /// What was done, `noun.verb`.
     action: String,
-    /// To what.
+    /// To what: `gateways/NAME`, `tokens/ID`.
     resource: String,
     /// `done` or `refused`.
     outcome: &'static str,
@@ -76,7 +76,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<AuditPage>, Error> {
-    let limit = cursor::limit(page.limit)?;
+    let limit = cursor::limit(page.limit.as_deref())?;
     let before = cursor::parsed(page.cursor.as_deref())?;
     let mut entries = app.store.audit_latest(before, limit + 1).await?;
     let next_cursor = cursor::cut(&mut entries, limit, |entry| entry.seq.to_string());

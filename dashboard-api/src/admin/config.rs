@@ -157,7 +157,7 @@ pub(super) async fn write(
     let revision = if hash == current.hash {
         current
     } else {
-        let change = change(caller, message);
+        let change = change(caller, message)?;
         let (gateway, base) = (&current.gateway, Some(current.number));
         let written = app
             .store

@@ -67,7 +67,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<GatewayPage>, Error> {
-    let limit = cursor::limit(page.limit)?;
+    let limit = cursor::limit(page.limit.as_deref())?;
     let after = page.cursor.as_deref().map(cursor::key).transpose()?;
     let mut rows = app.store.list_gateways(after.as_deref(), limit + 1).await?;
     let next_cursor = cursor::cut(&mut rows, limit, |row| row.name.clone());
@@ -109,7 +109,7 @@ pub(crate) async fn create(
     let checked = document.check(None).await?;
     let name = checked.gateway.name.to_string();
     let hash = lanekeeper_model::content_hash(&checked.document);
-    let change = change(&caller, query.message);
+    let change = change(&caller, query.message)?;
     let revision = app
         .store
         .create_gateway(&name, &checked.document, &hash, &change)
@@ -153,6 +153,7 @@ pub(crate) async fn show(
 }
 
 /// Delete a gateway. Its agents keep serving what they have; its history stays in the audit trail.
+/// While agents of it are live, If-Match is required.
 #[utoipa::path(
     delete,
     path = "/admin/v1/gateways/{gateway}",
@@ -169,6 +170,8 @@ pub(crate) async fn show(
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
         (status = 412, description = "Another revision is current",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 428, description = "Agents of it are live and If-Match is missing",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn delete(
@@ -179,7 +182,14 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<StatusCode, Error> {
     let expected = match IfMatch::of(&headers)? {
-        None | Some(IfMatch::Any) => None,
+        None => {
+            let live = live_agents(&app, &name).await?;
+            if live > 0 {
+                return Err(Error::GatewayInUse { live });
+            }
+            None
+        }
+        Some(IfMatch::Any) => None,
         Some(based_on) => {
             let current = super::config::current(&app, &name).await?.number;
             based_on.check(current)?;
@@ -187,8 +197,14 @@ pub(crate) async fn delete(
         }
     };
     app.store
-        .delete_gateway(&name, expected, &change(&caller, query.message))
+        .delete_gateway(&name, expected, &change(&caller, query.message)?)
         .await?;
     app.announce_revision(&name).await;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// How many agents serve a gateway now.
+async fn live_agents(app: &App, gateway: &str) -> Result<usize, Error> {
+    let picture = app.fleet.picture().await?;
+    Ok(picture.live_agents(gateway, clock::now_ms()))
 }

@@ -21,6 +21,16 @@ const SECTIONS: [(&str, &str); 3] = [
     ("pools", "pool"),
 ];
 
+/// A section of a document.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes a parameter to readers of the API")]
+enum Section {
+    Providers,
+    Models,
+    Pools,
+}
+
 type ResourcePath = (String, String, String);
 
 /// Add or replace one provider, lane or pool.
@@ -31,7 +41,7 @@ type ResourcePath = (String, String, String);
     tag = "config",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
-        ("section" = String, Path, description = "`providers`, `models` or `pools`"),
+        ("section" = inline(Section), Path, description = "The kind of resource"),
         ("name" = String, Path, description = "The resource's name"),
         ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
         ChangeQuery
@@ -84,7 +94,7 @@ pub(crate) async fn put(
     tag = "config",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
-        ("section" = String, Path, description = "`providers`, `models` or `pools`"),
+        ("section" = inline(Section), Path, description = "The kind of resource"),
         ("name" = String, Path, description = "The resource's name"),
         ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
         ChangeQuery

@@ -88,7 +88,7 @@ pub(crate) async fn list(
     Path(gateway): Path<String>,
     Query(page): Query<PageQuery>,
 ) -> Result<axum::Json<RevisionPage>, Error> {
-    let limit = cursor::limit(page.limit)?.min(MAX_PAGE);
+    let limit = cursor::limit(page.limit.as_deref())?.min(MAX_PAGE);
     let before = cursor::parsed(page.cursor.as_deref())?;
     let mut rows = app.store.revisions(&gateway, before, limit + 1).await?;
     if rows.is_empty() && before.is_none() {
@@ -171,7 +171,7 @@ pub(crate) async fn roll_back(
     let message = query
         .message
         .unwrap_or_else(|| format!("roll back to revision {number}"));
-    let change = change(&caller, Some(message));
+    let change = change(&caller, Some(message))?;
     let base = Some(current.number);
     let written = app
         .store

@@ -4,8 +4,8 @@ use super::change;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::clock;
-use crate::error::{Error, Fault};
-use crate::input::body::Form;
+use crate::error::Error;
+use crate::input::body::{Fields, Form};
 use crate::input::{Json, Path};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -19,7 +19,7 @@ const MAX_NAME_BYTES: usize = 63;
 const MAX_LIFE_SECS: u64 = 10 * 365 * 24 * 60 * 60;
 
 /// A token to create.
-#[derive(serde::Deserialize, utoipa::ToSchema)]
+#[derive(utoipa::ToSchema)]
 pub(crate) struct TokenForm {
     /// Whom or what it is for; shown as the actor of its changes. 1 to 63 bytes.
     name: String,
@@ -27,7 +27,6 @@ pub(crate) struct TokenForm {
     #[schema(value_type = TokenRole)]
     role: Role,
     /// How long it lives, seconds; left out = until it is revoked.
-    #[serde(default)]
     expires_in_secs: Option<u64>,
 }
 
@@ -46,6 +45,39 @@ pub(crate) enum TokenRole {
 
 impl Form for TokenForm {
     const FIELDS: &'static [&'static str] = &["name", "role", "expires_in_secs"];
+
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let name = fields.text("name").inspect(|name| {
+            if name.trim().is_empty() || name.len() > MAX_NAME_BYTES {
+                let message = format!("must be 1 to {MAX_NAME_BYTES} bytes");
+                fields.refuse("name", "out_of_range", message);
+            }
+            if name.chars().any(char::is_control) {
+                let message = "must not have control characters";
+                fields.refuse("name", "invalid_value", message);
+            }
+        });
+        let role = fields.text("role").and_then(|word| {
+            let role = [Role::Viewer, Role::Operator, Role::Admin]
+                .into_iter()
+                .find(|role| role.as_str() == word);
+            if role.is_none() {
+                let message = "must be viewer, operator or admin";
+                fields.refuse("role", "invalid_value", message);
+            }
+            role
+        });
+        let expires_in_secs = fields.whole("expires_in_secs");
+        if expires_in_secs.is_some_and(|secs| !(1..=MAX_LIFE_SECS).contains(&secs)) {
+            let message = format!("must be between 1 and {MAX_LIFE_SECS}; leave it out for no end");
+            fields.refuse("expires_in_secs", "out_of_range", message);
+        }
+        Some(Self {
+            name: name?,
+            role: role?,
+            expires_in_secs,
+        })
+    }
 }
 
 /// A token without its secret.
@@ -122,6 +154,8 @@ pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<TokenList>
          body = NewTokenInfo),
         (status = 400, description = "A field cannot be used",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 409, description = "There are as many tokens as there may be",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn create(
@@ -129,8 +163,15 @@ pub(crate) async fn create(
     caller: Caller,
     Json(form): Json<TokenForm>,
 ) -> Result<Response, Error> {
-    let change = change(&caller, None);
-    let new = checked(form, change.now_ms)?;
+    let change = change(&caller, None)?;
+    let expires_ms = form
+        .expires_in_secs
+        .map(|secs| change.now_ms.saturating_add(secs.saturating_mul(1000)));
+    let new = NewToken {
+        name: form.name,
+        role: form.role,
+        expires_ms,
+    };
     let (row, secret) = app.store.create_token(new, &change).await?;
     let location = [(LOCATION, format!("/admin/v1/tokens/{}", row.id))];
     let body = NewTokenInfo {
@@ -138,39 +179,6 @@ pub(crate) async fn create(
         token: secret.expose_secret().to_owned(),
     };
     Ok((StatusCode::CREATED, location, axum::Json(body)).into_response())
-}
-
-fn checked(form: TokenForm, now_ms: u64) -> Result<NewToken, Error> {
-    let mut faults = Vec::new();
-    if form.name.trim().is_empty() || form.name.len() > MAX_NAME_BYTES {
-        let message = format!("must be 1 to {MAX_NAME_BYTES} bytes");
-        faults.push(Fault::at("/name", "out_of_range", message));
-    }
-    if form.name.chars().any(char::is_control) {
-        faults.push(Fault::at(
-            "/name",
-            "invalid_value",
-            "must not have control characters",
-        ));
-    }
-    if form
-        .expires_in_secs
-        .is_some_and(|secs| !(1..=MAX_LIFE_SECS).contains(&secs))
-    {
-        let message = format!("must be between 1 and {MAX_LIFE_SECS}; leave it out for no end");
-        faults.push(Fault::at("/expires_in_secs", "out_of_range", message));
-    }
-    if !faults.is_empty() {
-        return Err(Error::InvalidBody(faults));
-    }
-    let expires_ms = form
-        .expires_in_secs
-        .map(|secs| now_ms.saturating_add(secs.saturating_mul(1000)));
-    Ok(NewToken {
-        name: form.name,
-        role: form.role,
-        expires_ms,
-    })
 }
 
 /// Revoke a token. It ends everywhere within five seconds.
@@ -184,7 +192,7 @@ fn checked(form: TokenForm, now_ms: u64) -> Result<NewToken, Error> {
         (status = 204, description = "Revoked"),
         (status = 404, description = "There is no such token",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "It is the last admin token",
+        (status = 409, description = "No other admin token would live as long",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
@@ -193,7 +201,7 @@ pub(crate) async fn revoke(
     caller: Caller,
     Path(id): Path<String>,
 ) -> Result<StatusCode, Error> {
-    app.store.revoke_token(&id, &change(&caller, None)).await?;
+    app.store.revoke_token(&id, &change(&caller, None)?).await?;
     app.announce_revocation().await;
     Ok(StatusCode::NO_CONTENT)
 }

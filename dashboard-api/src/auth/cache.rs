@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 
 /// How long a verdict is reused. Revocation must act within 5 s, the store's answer included.
 const TTL: Duration = Duration::from_secs(2);
+/// How long a verdict is used for reads while the store does not answer. A revocation cannot be
+/// learned of in that time; in an outage the view is worth more.
+const OUTAGE_TTL: Duration = Duration::from_secs(15 * 60);
 /// Tokens remembered at once.
 const MAX_TOKENS: usize = 4096;
 
@@ -29,6 +32,21 @@ impl TokenCache {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (principal, since) = known.get(&key(token))?;
         (now.saturating_duration_since(*since) < TTL).then(|| principal.clone())
+    }
+
+    /// The principal of a token that was verified less than [`OUTAGE_TTL`] before `now` and has not
+    /// expired since. For reads during an outage of the store only.
+    pub(crate) fn get_unverified(
+        &self,
+        token: &str,
+        now: Instant,
+        now_ms: u64,
+    ) -> Option<Principal> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let (principal, since) = known.get(&key(token))?;
+        let is_recent = now.saturating_duration_since(*since) < OUTAGE_TTL;
+        let has_expired = principal.expires_ms.is_some_and(|end| end <= now_ms);
+        (is_recent && !has_expired).then(|| principal.clone())
     }
 
     /// Remembers that the store knew the token when it was asked.
@@ -85,12 +103,36 @@ mod tests {
     }
 
     #[test]
+    fn an_outage_is_bridged_for_fifteen_minutes_and_not_past_the_tokens_end() {
+        let cache = TokenCache::default();
+        let start = clock::instant();
+        cache.insert("id.secret", principal("ann"), start);
+        let brief = Principal {
+            expires_ms: Some(1000),
+            ..principal("bob")
+        };
+        cache.insert("id.brief", brief, start);
+        let late = start + OUTAGE_TTL - Duration::from_millis(1);
+        assert!(cache.get("id.secret", late).is_none());
+        assert!(cache.get_unverified("id.secret", late, 1000).is_some());
+        assert!(
+            cache
+                .get_unverified("id.secret", start + OUTAGE_TTL, 0)
+                .is_none()
+        );
+        assert!(cache.get_unverified("id.brief", start, 999).is_some());
+        assert!(cache.get_unverified("id.brief", start, 1000).is_none());
+        assert!(cache.get_unverified("id.other", start, 0).is_none());
+    }
+
+    #[test]
     fn a_revocation_forgets_at_once() {
         let cache = TokenCache::default();
         let start = clock::instant();
         cache.insert("id.secret", principal("ann"), start);
         cache.clear();
         assert!(cache.get("id.secret", start).is_none());
+        assert!(cache.get_unverified("id.secret", start, 0).is_none());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::{origin, verify};
 use crate::app::App;
 use crate::error::Error;
 use crate::input::Json;
-use crate::input::body::Form;
+use crate::input::body::{Fields, Form};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
@@ -21,7 +21,7 @@ const MAX_AGE_SECS: u32 = 12 * 60 * 60;
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// A token to sign in with.
-#[derive(serde::Deserialize, utoipa::ToSchema)]
+#[derive(utoipa::ToSchema)]
 pub(crate) struct SignIn {
     /// An API token, `id.secret`.
     token: String,
@@ -29,6 +29,12 @@ pub(crate) struct SignIn {
 
 impl Form for SignIn {
     const FIELDS: &'static [&'static str] = &["token"];
+
+    fn read(fields: &mut Fields) -> Option<Self> {
+        Some(Self {
+            token: fields.text("token")?,
+        })
+    }
 }
 
 /// Who is signed in.
@@ -63,6 +69,8 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     request_body = SignIn,
     responses(
         (status = 200, description = "Signed in; the session is in the cookie", body = Session),
+        (status = 403, description = "The page that asks is not this server's",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
         (status = 401, description = "The token is unknown, revoked or expired",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
@@ -106,7 +114,11 @@ pub(crate) async fn show(caller: super::Caller) -> axum::Json<Session> {
     operation_id = "sign_out",
     tag = "session",
     security(()),
-    responses((status = 204, description = "The cookie is gone"))
+    responses(
+        (status = 204, description = "The cookie is gone"),
+        (status = 403, description = "The page that asks is not this server's",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
 )]
 pub(crate) async fn sign_out(headers: HeaderMap) -> Result<Response, Error> {
     if !origin::is_own(&headers) && headers.contains_key(ORIGIN) {

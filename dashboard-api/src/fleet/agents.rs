@@ -16,11 +16,24 @@ pub(crate) struct AgentsQuery {
     /// Only agents of this gateway.
     gateway: Option<String>,
     /// Only agents that are `live`, `stale`, `gone` or `draining`.
+    #[param(inline, value_type = Option<ListedState>)]
     state: Option<String>,
     /// Where to go on: `next_cursor` of the page before.
     cursor: Option<String>,
     /// Entries of the page, 1 to 250. Default 100.
-    limit: Option<u32>,
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
+    limit: Option<String>,
+}
+
+/// How an agent stands.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the model's type to readers of the API")]
+pub(crate) enum ListedState {
+    Live,
+    Stale,
+    Gone,
+    Draining,
 }
 
 /// A page of agents, by gateway and instance.
@@ -46,7 +59,7 @@ pub(crate) async fn list(
     State(app): State<App>,
     Query(query): Query<AgentsQuery>,
 ) -> Result<axum::Json<AgentPage>, Error> {
-    let limit = cursor::limit(query.limit)?;
+    let limit = cursor::limit(query.limit.as_deref())?;
     let state = query.state.as_deref().map(state_of).transpose()?;
     let after = query.cursor.as_deref().map(place).transpose()?;
     let picture = app.fleet.picture().await?;
@@ -106,7 +119,14 @@ fn describe(picture: &Picture, record: &AgentRecord, now_ms: u64) -> AgentView {
         .targets
         .get(&record.gateway)
         .map(|(revision, hash)| (*revision, hash.as_str()));
-    agent_view(record, target, now_ms, picture.windows())
+    let mut view = agent_view(record, target, now_ms, picture.windows());
+    let is_silent = matches!(view.state, AgentState::Stale | AgentState::Gone);
+    if is_silent && view.last_report_age_secs.is_none() {
+        // Of an agent that only the store remembers the last sign is what is left.
+        let silent_ms = now_ms.saturating_sub(record.connected_ms);
+        view.last_report_age_secs = Some(silent_ms as f64 / 1000.0);
+    }
+    view
 }
 
 fn state_of(name: &str) -> Result<AgentState, Error> {

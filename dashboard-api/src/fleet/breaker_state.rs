@@ -27,11 +27,41 @@ pub(crate) struct BreakerQuery {
     /// Only lanes of this provider.
     provider: Option<String>,
     /// Only cells whose worst state is `closed`, `half_open`, `open` or `unknown`.
+    #[param(inline, value_type = Option<CellState>)]
     state: Option<String>,
     /// `closed` lists closed cells too.
+    #[param(inline, value_type = Option<Included>)]
     include: Option<String>,
     /// `agents` adds each agent's own view of each cell.
+    #[param(inline, value_type = Option<Detailed>)]
     detail: Option<String>,
+}
+
+/// The worst state of a cell.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the model's type to readers of the API")]
+enum CellState {
+    Closed,
+    HalfOpen,
+    Open,
+    Unknown,
+}
+
+/// What is listed beside cells that are not closed.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes a parameter to readers of the API")]
+enum Included {
+    Closed,
+}
+
+/// What is added to each cell.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes a parameter to readers of the API")]
+enum Detailed {
+    Agents,
 }
 
 impl BreakerQuery {

@@ -4,8 +4,8 @@ use super::cells::RevisionCells;
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
-use lanekeeper_model::fleet::GatewayCells;
-use lanekeeper_model::{AgentRecord, FreshWindows, GatewayName};
+use lanekeeper_model::fleet::{GatewayCells, agent_state};
+use lanekeeper_model::{AgentRecord, AgentState, FreshWindows, GatewayName};
 use lanekeeper_store::AgentFacts;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -44,6 +44,18 @@ impl Picture {
     /// When agents count as stale and gone.
     pub(super) fn windows(&self) -> FreshWindows {
         FreshWindows::default()
+    }
+
+    /// How many agents of a gateway are live or draining.
+    pub(crate) fn live_agents(&self, gateway: &str, now_ms: u64) -> usize {
+        self.records
+            .iter()
+            .filter(|record| *record.gateway == *gateway)
+            .filter(|record| {
+                let state = agent_state(record, now_ms, self.windows());
+                matches!(state, AgentState::Live | AgentState::Draining)
+            })
+            .count()
     }
 
     /// Whether there is anything to show.

@@ -2,8 +2,8 @@
 
 use super::breaker_state::{BreakerQuery, view};
 use super::{Picture, change, etag};
-use crate::app::{App, MAX_STREAMS};
-use crate::auth::{Caller, verify};
+use crate::app::{App, MAX_STREAMS, StreamOfToken};
+use crate::auth::{Caller, verify_for_reading};
 use crate::clock;
 use crate::error::Error;
 use crate::input::Query;
@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-/// A comment keeps idle streams open through proxies, and tells a client that we are alive.
+/// An event keeps idle streams open through proxies, and tells a client that we are alive. A comment
+/// would not: browsers keep those from their pages.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// How often an open stream asks whether its token is still good. With the memory of verdicts it
 /// stays under the five seconds within which a revocation acts.
@@ -31,8 +32,11 @@ const RECHECK: Duration = Duration::from_secs(2);
     tag = "fleet",
     params(BreakerQuery),
     responses(
-        (status = 200, description = "Events: `snapshot` (a FleetView), `change` (a Change)",
+        (status = 200, description = "Events: `snapshot` (a FleetView), `change` (a Change), \
+         `heartbeat` after 10 s without another",
          body = String, content_type = "text/event-stream"),
+        (status = 429, description = "This token has 16 streams open already",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
         (status = 503, description = "All streams are taken",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
@@ -43,6 +47,7 @@ pub(crate) async fn follow(
     Query(query): Query<BreakerQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Error> {
     let query = query.parse()?;
+    let share = app.streams_of.open(&caller.0.id)?;
     let slot = Arc::clone(&app.streams)
         .try_acquire_owned()
         .map_err(|_| Error::TooManyStreams(MAX_STREAMS))?;
@@ -59,10 +64,12 @@ pub(crate) async fn follow(
         query,
         pictures,
         _slot: slot,
+        _share: share,
     };
     let changes = stream::unfold(follower, Follower::next);
     let events = futures_util::StreamExt::chain(stream::iter([Ok(first)]), changes);
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT).text("heartbeat")))
+    let heartbeat = Event::default().event("heartbeat").data("{}");
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(HEARTBEAT).event(heartbeat)))
 }
 
 /// One open stream.
@@ -75,6 +82,7 @@ struct Follower {
     shown: FleetView,
     verified: Instant,
     _slot: OwnedSemaphorePermit,
+    _share: StreamOfToken,
 }
 
 impl Follower {
@@ -103,22 +111,35 @@ impl Follower {
         }
     }
 
-    /// `None` once the token is no longer good. A store that does not answer ends no stream: what
-    /// is shown comes from memory, and no new stream can be opened meanwhile.
+    /// `None` once the token is no longer good, or cannot be verified for longer than an outage of
+    /// the store is bridged.
     async fn check_token(&mut self) -> Option<()> {
         let now = clock::instant();
         if now.saturating_duration_since(self.verified) < RECHECK {
             return Some(());
         }
         self.verified = now;
-        match verify(&self.app, &self.caller.1).await {
-            Ok(_) | Err(Error::Store(_)) => Some(()),
-            Err(_) => None,
-        }
+        verify_for_reading(&self.app, &self.caller.1)
+            .await
+            .ok()
+            .map(|_| ())
     }
 }
 
 fn event(name: &str, data: &impl serde::Serialize) -> Event {
     let data = serde_json::to_string(data).unwrap_or_default();
     Event::default().event(name).data(data)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_waits_for_heartbeats_as_often_as_they_come() {
+        let page = include_str!("../../page/fleet.js");
+        let line = format!("const HEARTBEAT_MS = {};", HEARTBEAT.as_millis());
+        assert!(page.contains(&line), "the page does not say: {line}");
+        assert!(page.contains("addEventListener(\"heartbeat\""));
+    }
 }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
 use std::time::Duration;
 
 /// Largest gateway document, bytes.
@@ -19,9 +19,46 @@ const MAX_FORM_BYTES: usize = 64 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A flat JSON object that a route takes.
-pub(crate) trait Form: DeserializeOwned {
+pub(crate) trait Form: Sized {
     /// The fields it may have.
     const FIELDS: &'static [&'static str];
+
+    /// Reads the fields. `None` only when a fault was noted.
+    fn read(fields: &mut Fields) -> Option<Self>;
+}
+
+/// The fields of a form, and what is wrong with them.
+pub(crate) struct Fields {
+    given: Map<String, Value>,
+    faults: Vec<Fault>,
+}
+
+impl Fields {
+    /// Notes what is wrong with a field.
+    pub(crate) fn refuse(&mut self, field: &str, code: &str, message: impl Into<String>) {
+        self.faults
+            .push(Fault::at(format!("/{field}"), code, message));
+    }
+
+    /// A text that must be there.
+    pub(crate) fn text(&mut self, field: &str) -> Option<String> {
+        match self.given.remove(field) {
+            Some(Value::String(text)) => return Some(text),
+            Some(_) => self.refuse(field, "wrong_type", "must be a string"),
+            None => self.refuse(field, "missing", "must be given"),
+        }
+        None
+    }
+
+    /// A whole number that may be left out or null.
+    pub(crate) fn whole(&mut self, field: &str) -> Option<u64> {
+        let value = self.given.remove(field).filter(|value| !value.is_null())?;
+        let whole = value.as_u64();
+        if whole.is_none() {
+            self.refuse(field, "wrong_type", "must be a whole number, not negative");
+        }
+        whole
+    }
 }
 
 /// A JSON body as the route's form.
@@ -44,15 +81,15 @@ where
     }
 }
 
-fn form<T: Form>(value: serde_json::Value) -> Result<T, Error> {
-    let Some(fields) = value.as_object() else {
+fn form<T: Form>(value: Value) -> Result<T, Error> {
+    let Value::Object(given) = value else {
         return Err(Error::InvalidBody(vec![Fault::at(
             "",
             "not_an_object",
             "must be an object",
         )]));
     };
-    let unknown: Vec<Fault> = fields
+    let faults: Vec<Fault> = given
         .keys()
         .filter(|key| !T::FIELDS.contains(&key.as_str()))
         .map(|key| {
@@ -60,10 +97,10 @@ fn form<T: Form>(value: serde_json::Value) -> Result<T, Error> {
             Fault::at(format!("/{}", escape(key)), "unknown_key", message)
         })
         .collect();
-    if unknown.is_empty() {
-        serde_json::from_value(value).map_err(|error| json::refusal(&error))
-    } else {
-        Err(Error::InvalidBody(unknown))
+    let mut fields = Fields { given, faults };
+    match T::read(&mut fields) {
+        Some(form) if fields.faults.is_empty() => Ok(form),
+        Some(_) | None => Err(Error::InvalidBody(fields.faults)),
     }
 }
 
@@ -124,13 +161,19 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[derive(Debug, PartialEq)]
     struct Named {
         name: String,
     }
 
     impl Form for Named {
         const FIELDS: &'static [&'static str] = &["name"];
+
+        fn read(fields: &mut Fields) -> Option<Self> {
+            Some(Self {
+                name: fields.text("name")?,
+            })
+        }
     }
 
     #[test]
@@ -152,7 +195,8 @@ mod tests {
         let Error::InvalidBody(faults) = form::<Named>(json!({})).unwrap_err() else {
             panic!("not refused");
         };
-        assert_eq!(faults[0].message, "missing field `name`");
+        assert_eq!(faults[0].pointer.as_deref(), Some("/name"));
+        assert_eq!(faults[0].message, "must be given");
     }
 
     #[tokio::test]

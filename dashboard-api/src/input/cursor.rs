@@ -57,13 +57,15 @@ pub(crate) fn cut<T>(
 }
 
 /// The page size asked for.
-pub(crate) fn limit(asked: Option<u32>) -> Result<u32, Error> {
-    match asked {
-        None => Ok(DEFAULT_LIMIT),
-        Some(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(limit),
-        Some(_) => Err(Error::InvalidParameter {
+pub(crate) fn limit(asked: Option<&str>) -> Result<u32, Error> {
+    let Some(asked) = asked else {
+        return Ok(DEFAULT_LIMIT);
+    };
+    match asked.parse() {
+        Ok(limit) if (1..=MAX_LIMIT).contains(&limit) => Ok(limit),
+        Ok(_) | Err(_) => Err(Error::InvalidParameter {
             name: "limit".to_owned(),
-            reason: format!("must be between 1 and {MAX_LIMIT}"),
+            reason: format!("must be a whole number from 1 to {MAX_LIMIT}"),
         }),
     }
 }
@@ -89,8 +91,13 @@ mod tests {
     #[test]
     fn a_page_is_never_empty_and_never_unbounded() {
         assert_eq!(limit(None).unwrap(), DEFAULT_LIMIT);
-        assert_eq!(limit(Some(1)).unwrap(), 1);
-        assert!(limit(Some(0)).is_err());
-        assert!(limit(Some(MAX_LIMIT + 1)).is_err());
+        assert_eq!(limit(Some("1")).unwrap(), 1);
+        for text in ["0", "251", "abc", "-1", "", "99999999999999999999"] {
+            let error = limit(Some(text)).unwrap_err().to_string();
+            assert_eq!(
+                error,
+                "parameter 'limit': must be a whole number from 1 to 250"
+            );
+        }
     }
 }

@@ -1,27 +1,39 @@
 //! JSON that says what it means: a key given twice is an error, not a quiet loss of the first.
 
+use super::body::escape;
 use crate::error::{Error, Fault};
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::error::Category;
 use serde_json::{Map, Number, Value};
+use std::cell::RefCell;
 use std::fmt;
 
 /// Parses a whole body. Nesting is bounded by the JSON library (128 levels).
 pub(crate) fn parse(bytes: &[u8]) -> Result<Value, Error> {
-    serde_json::from_slice::<Strict>(bytes)
-        .map(|strict| strict.0)
-        .map_err(|error| refusal(&error))
+    let place = RefCell::new(Vec::new());
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    Strict(&place)
+        .deserialize(&mut deserializer)
+        .and_then(|value| deserializer.end().map(|()| value))
+        .map_err(|error| refusal(&error, &pointer(&place.borrow())))
 }
 
-/// The error for a body that could not be read, as JSON or as the route's type.
-pub(crate) fn refusal(error: &serde_json::Error) -> Error {
+fn pointer(place: &[String]) -> String {
+    place
+        .iter()
+        .map(|step| format!("/{}", escape(step)))
+        .collect()
+}
+
+/// The error for a body that could not be read.
+fn refusal(error: &serde_json::Error, pointer: &str) -> Error {
     let text = error.to_string();
     let place = format!(" at line {} column {}", error.line(), error.column());
     let reason = text.strip_suffix(&place).unwrap_or(&text).to_owned();
     match error.classify() {
         Category::Data => {
             let message = if error.line() == 0 { reason } else { text };
-            Error::InvalidBody(vec![Fault::at("", "invalid_value", message)])
+            Error::InvalidBody(vec![Fault::at(pointer, "invalid_value", message)])
         }
         Category::Syntax | Category::Eof | Category::Io => Error::MalformedJson {
             reason,
@@ -31,17 +43,19 @@ pub(crate) fn refusal(error: &serde_json::Error) -> Error {
     }
 }
 
-struct Strict(Value);
+/// Reads a value below a place, which stands still where reading failed.
+#[derive(Clone, Copy)]
+struct Strict<'p>(&'p RefCell<Vec<String>>);
 
-impl<'de> Deserialize<'de> for Strict {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(StrictVisitor).map(Self)
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
     }
 }
 
-struct StrictVisitor;
-
-impl<'de> Visitor<'de> for StrictVisitor {
+impl<'de> Visitor<'de> for Strict<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,21 +94,29 @@ impl<'de> Visitor<'de> for StrictVisitor {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = Vec::new();
-        while let Some(Strict(item)) = seq.next_element()? {
+        loop {
+            self.0.borrow_mut().push(items.len().to_string());
+            let Some(item) = seq.next_element_seed(self)? else {
+                break;
+            };
+            self.0.borrow_mut().pop();
             items.push(item);
         }
+        self.0.borrow_mut().pop();
         Ok(Value::Array(items))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(key) = entries.next_key::<String>()? {
+            self.0.borrow_mut().push(key.clone());
             if map.contains_key(&key) {
                 return Err(de::Error::custom(format_args!(
                     "the key '{key}' is given twice"
                 )));
             }
-            let Strict(value) = entries.next_value()?;
+            let value = entries.next_value_seed(self)?;
+            self.0.borrow_mut().pop();
             map.insert(key, value);
         }
         Ok(Value::Object(map))
@@ -147,6 +169,11 @@ mod tests {
                 .message
                 .starts_with("the key 'lane' is given twice at line 2")
         );
+        let deep = br#"{"a": [1, {"x/y": 1}], "pools": {"p": [{}, {"m": 1, "m": 2}]}}"#;
+        let Error::InvalidBody(faults) = parse(deep).unwrap_err() else {
+            panic!("not refused as a body");
+        };
+        assert_eq!(faults[0].pointer.as_deref(), Some("/pools/p/1/m"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Query parameters: unknown and repeated ones are refused by name.
+//! Query parameters: unknown and repeated ones are refused by name, for every route in one place.
 
 use crate::error::Error;
 use axum::extract::FromRequestParts;
@@ -6,32 +6,33 @@ use http::Uri;
 use http::request::Parts;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeSet;
-use utoipa::IntoParams;
 
-/// The query of a request as `T`. What `T` documents is what the route knows.
+/// The query of a request as `T`.
 pub(crate) struct Query<T>(pub(crate) T);
 
 impl<S, T> FromRequestParts<S> for Query<T>
 where
     S: Send + Sync,
-    T: DeserializeOwned + IntoParams,
+    T: DeserializeOwned,
 {
     type Rejection = Error;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
-        parse(&parts.uri).map(Self)
+        from_uri(&parts.uri).map(Self)
     }
 }
 
-fn parse<T: DeserializeOwned + IntoParams>(uri: &Uri) -> Result<T, Error> {
-    let known: BTreeSet<String> = T::into_params(|| None)
-        .into_iter()
-        .map(|parameter| parameter.name)
-        .collect();
+/// Refuses a query with a parameter that is not among the `known`, or is given twice. Called for
+/// each route by its guard, with the parameters it documents.
+pub(crate) fn check_names(uri: &Uri, known: &[String]) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
     for (name, _) in from_uri::<Vec<(String, String)>>(uri)? {
         if !known.contains(&name) {
-            let known = known.into_iter().collect::<Vec<_>>().join(", ");
+            let known = if known.is_empty() {
+                "none".to_owned()
+            } else {
+                known.join(", ")
+            };
             return Err(Error::UnknownParameter { name, known });
         }
         if !seen.insert(name.clone()) {
@@ -41,7 +42,7 @@ fn parse<T: DeserializeOwned + IntoParams>(uri: &Uri) -> Result<T, Error> {
             });
         }
     }
-    from_uri(uri)
+    Ok(())
 }
 
 fn from_uri<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
@@ -68,14 +69,16 @@ fn from_uri<T: DeserializeOwned>(uri: &Uri) -> Result<T, Error> {
 mod tests {
     use super::*;
 
-    #[derive(Debug, PartialEq, serde::Deserialize, IntoParams)]
+    #[derive(Debug, PartialEq, serde::Deserialize)]
     struct Filter {
         gateway: Option<String>,
         limit: Option<u32>,
     }
 
     fn read(query: &str) -> Result<Filter, Error> {
-        parse(&format!("/x{query}").parse::<Uri>().unwrap())
+        let uri = format!("/x{query}").parse::<Uri>().unwrap();
+        check_names(&uri, &["gateway".to_owned(), "limit".to_owned()])?;
+        from_uri(&uri)
     }
 
     #[test]
@@ -100,6 +103,11 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "unknown query parameter 'gatewy'; this route knows: gateway, limit"
+        );
+        let bare = "/x?y=1".parse::<Uri>().unwrap();
+        assert_eq!(
+            check_names(&bare, &[]).unwrap_err().to_string(),
+            "unknown query parameter 'y'; this route knows: none"
         );
     }
 

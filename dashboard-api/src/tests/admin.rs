@@ -438,3 +438,68 @@ async fn one_resource_is_put_and_removed_as_a_revision_each() {
     problem(section, 404, "unknown_route").await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_gateway_whose_agents_are_live_is_deleted_only_knowingly() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    server.report(&agent("node-1")).await;
+    server
+        .eventually("/api/v1/agents", |page| {
+            page["agents"][0]["state"] == "live"
+        })
+        .await;
+    let delete = |tag: Option<&'static str>| {
+        let request = server.request(Method::DELETE, "/admin/v1/gateways/edge");
+        match tag {
+            Some(tag) => request.header("if-match", tag),
+            None => request,
+        }
+        .send()
+    };
+    let refused = problem(delete(None).await.unwrap(), 428, "gateway_in_use").await;
+    let detail = refused["detail"].as_str().unwrap();
+    assert!(
+        detail.starts_with("1 agent") && detail.contains("If-Match"),
+        "{detail}"
+    );
+    problem(
+        delete(Some("\"7\"")).await.unwrap(),
+        412,
+        "revision_mismatch",
+    )
+    .await;
+    assert_eq!(delete(Some("\"1\"")).await.unwrap().status(), 204);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_rollback_honours_if_match_when_it_is_given() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    assert_eq!(
+        put(&server, Some("\"1\""), &reweighted(5)).await.status(),
+        200
+    );
+    let roll_back = |tag: &'static str| {
+        server
+            .request(Method::POST, "/admin/v1/gateways/edge/revisions/1/rollback")
+            .header("if-match", tag)
+            .send()
+    };
+    problem(roll_back("\"1\"").await.unwrap(), 412, "revision_mismatch").await;
+    assert_eq!(roll_back("\"2\"").await.unwrap().status(), 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_message_with_control_characters_is_refused() {
+    let server = Server::start().await;
+    for message in ["%1b%5b31mred", "two%0Alines", "%07"] {
+        let path = format!("/admin/v1/gateways?message={message}");
+        let refused = server.send_json(Method::POST, &path, &edge()).await;
+        let body = problem(refused, 400, "invalid_parameter").await;
+        assert_eq!(body["errors"][0]["parameter"], "message");
+    }
+    server.stop().await;
+}

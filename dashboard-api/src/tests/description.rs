@@ -128,3 +128,55 @@ async fn probes_answer_without_a_token() {
     assert!(came.await.is_ok());
     server.stop().await;
 }
+
+#[test]
+fn every_operation_documents_the_answers_it_can_give() {
+    let document: Value = serde_json::from_str(&openapi::render().unwrap()).unwrap();
+    for route in routes::table() {
+        if route.documentation.is_none() {
+            continue;
+        }
+        let method = route.method.as_str().to_ascii_lowercase();
+        let line = format!("{method} {}", route.path);
+        let operation = &document["paths"][&route.path][&method];
+        let parameters = operation["parameters"].as_array();
+        let mut expected = vec!["400", "503"];
+        if route.access != crate::auth::Access::Public {
+            expected.extend(["401", "403"]);
+        }
+        if route.path.contains('{') {
+            expected.push("404");
+        }
+        if operation["requestBody"].is_object() {
+            expected.extend(["408", "413", "415"]);
+        }
+        for parameter in parameters.into_iter().flatten() {
+            let name = parameter["name"].as_str().unwrap();
+            let schema = &parameter["schema"];
+            match name {
+                "If-Match" => {
+                    expected.push("412");
+                    assert!(schema["pattern"].is_string(), "{line}");
+                    if parameter["required"] == true {
+                        expected.push("428");
+                    }
+                }
+                "limit" => assert_eq!(
+                    (&schema["minimum"], &schema["maximum"]),
+                    (&json!(1), &json!(250)),
+                    "{line}"
+                ),
+                "section" | "include" | "detail" | "state" => {
+                    assert!(schema.to_string().contains("enum"), "{line}: {schema}");
+                }
+                _ => {}
+            }
+        }
+        for status in expected {
+            assert!(
+                operation["responses"][status].is_object(),
+                "{line} does not document {status}"
+            );
+        }
+    }
+}

@@ -358,10 +358,15 @@ async fn streams_are_bounded_and_a_closed_one_makes_room() {
     let server = Server::start().await;
     let path = format!("{STATE}/stream");
     let mut open = Vec::new();
-    for _ in 0..crate::app::MAX_STREAMS {
-        let stream = server.get(&path).await;
-        assert_eq!(stream.status(), 200);
-        open.push(stream);
+    let follow = |token: String| server.bare(Method::GET, &path).bearer_auth(token).send();
+    let share = crate::app::MAX_STREAMS_OF_TOKEN;
+    for _ in 0..crate::app::MAX_STREAMS / share {
+        let (_, token) = server.token(Role::Viewer, None).await;
+        for _ in 0..share {
+            let stream = follow(token.clone()).await.unwrap();
+            assert_eq!(stream.status(), 200);
+            open.push(stream);
+        }
     }
     let refused = server.get(&path).await;
     assert!(refused.headers().contains_key("retry-after"));
@@ -373,5 +378,55 @@ async fn streams_are_bounded_and_a_closed_one_makes_room() {
         }
     });
     assert!(room.await.is_ok());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn one_token_cannot_take_the_streams_of_others() {
+    let server = Server::start().await;
+    let path = format!("{STATE}/stream");
+    let mut open = Vec::new();
+    for _ in 0..crate::app::MAX_STREAMS_OF_TOKEN {
+        open.push(server.get(&path).await);
+    }
+    let refused = server.get(&path).await;
+    assert!(refused.headers().contains_key("retry-after"));
+    problem(refused, 429, "too_many_streams").await;
+    let (_, other) = server.token(Role::Viewer, None).await;
+    let request = server.bare(Method::GET, &path).bearer_auth(other);
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    drop(open);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_only_the_store_remembers_still_has_a_last_sign() {
+    let server = Server::start().await;
+    let seen_ms = clock::now_ms() - 90_000;
+    let record = agent("node-1");
+    let facts = lanekeeper_store::AgentFacts {
+        gateway: record.gateway,
+        instance: record.instance.clone(),
+        name: record.name,
+        labels: record.labels,
+        version: record.version,
+        session_epoch: record.session_epoch,
+        applied_revision: 1,
+        applied_hash: String::new(),
+        config_source: record.config_source,
+        problems: Vec::new(),
+        rejected: None,
+        first_seen_ms: seen_ms,
+        last_seen_ms: seen_ms,
+    };
+    server.store.record_agent(&facts).await.unwrap();
+    let path = format!("/api/v1/agents/{}", record.instance);
+    server
+        .eventually("/api/v1/agents", |page| page["agents"][0].is_object())
+        .await;
+    let shown = server.get_json(&path).await;
+    let age = shown["last_report_age_secs"].as_f64().unwrap();
+    assert!((90.0..120.0).contains(&age), "{shown:#}");
+    assert_ne!(shown["state"], "live");
     server.stop().await;
 }

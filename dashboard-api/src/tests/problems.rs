@@ -201,3 +201,87 @@ async fn every_answer_carries_the_security_headers() {
     );
     server.stop().await;
 }
+
+#[tokio::test]
+async fn an_unknown_or_repeated_query_parameter_is_refused_on_every_route() {
+    let server = Server::start().await;
+    let mut asked = 0;
+    for route in crate::routes::table() {
+        if route.documentation.is_none() {
+            continue;
+        }
+        let path = route
+            .path
+            .replace("{gateway}", "edge")
+            .replace("{section}", "pools")
+            .replace("{name}", "chat")
+            .replace("{revision}", "1")
+            .replace("{id}", "x");
+        let unknown = server
+            .request(route.method.clone(), &format!("{path}?surprise=1"))
+            .send()
+            .await
+            .unwrap();
+        let body = problem(unknown, 400, "unknown_parameter").await;
+        assert_eq!(body["errors"][0]["parameter"], "surprise", "{path}");
+        asked += 1;
+    }
+    assert!(asked > 15, "{asked}");
+    let twice = server.get("/api/v1/breaker-state?lane=a&lane=b").await;
+    problem(twice, 400, "invalid_parameter").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_parameter_that_cannot_be_used_is_named_in_our_words() {
+    let server = Server::start().await;
+    for (path, parameter) in [
+        ("/admin/v1/gateways/edge/revisions/-1", "revision"),
+        (
+            "/admin/v1/gateways/edge/revisions/99999999999999999999",
+            "revision",
+        ),
+        ("/admin/v1/gateways/edge/revisions?limit=abc", "limit"),
+        ("/api/v1/agents?limit=0", "limit"),
+        ("/api/v1/agents?state=asleep", "state"),
+    ] {
+        let body = problem(server.get(path).await, 400, "invalid_parameter").await;
+        assert_eq!(body["errors"][0]["parameter"], parameter, "{path}");
+        let text = body.to_string();
+        for leak in ["u64", "u32", "parse", "digit", "variant"] {
+            assert!(!text.contains(leak), "{path}: {text}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_key_given_twice_is_pointed_at() {
+    let server = Server::start().await;
+    let refused = server
+        .request(Method::POST, "/admin/v1/gateways/edge/config/validate")
+        .header("content-type", "application/json")
+        .body("{\"models\": {\"m\": {}, \"m\": {}}}")
+        .send()
+        .await
+        .unwrap();
+    let body = problem(refused, 400, "invalid_body").await;
+    assert_eq!(pointers(&body), ["/models/m"]);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_list_of_errors_that_is_cut_says_how_many_there_were() {
+    let server = Server::start().await;
+    let mut document = edge();
+    for number in 0..1_200 {
+        document["models"][format!("m{number}")] = json!({"provider": "nobody"});
+    }
+    let refused = server
+        .send_json(Method::POST, "/admin/v1/gateways", &document)
+        .await;
+    let body = problem(refused, 400, "invalid_document").await;
+    let detail = body["detail"].as_str().unwrap();
+    assert!(detail.contains("1200 problems in all"), "{detail}");
+    server.stop().await;
+}

@@ -102,6 +102,7 @@ async fn every_route_lets_through_its_role_and_those_above_and_nobody_else() {
     let refusals = refusals
         .iter()
         .filter(|entry| entry.outcome == AuditOutcome::Refused)
+        .filter(|entry| entry.after == Some(json!({"reason": "insufficient_role"})))
         .count();
     assert_eq!(refusals, refused_writes as usize);
     server.stop().await;
@@ -110,7 +111,7 @@ async fn every_route_lets_through_its_role_and_those_above_and_nobody_else() {
 #[tokio::test]
 async fn a_refused_write_is_in_the_audit_trail_with_who_and_what() {
     let server = Server::start().await;
-    let (_, viewer) = server.token(Role::Viewer, None).await;
+    let (row, viewer) = server.token(Role::Viewer, None).await;
     let response = server
         .bare(Method::DELETE, "/admin/v1/gateways/edge")
         .bearer_auth(&viewer)
@@ -120,9 +121,9 @@ async fn a_refused_write_is_in_the_audit_trail_with_who_and_what() {
     problem(response, 403, "insufficient_role").await;
     let trail = server.get_json("/admin/v1/audit?limit=1").await;
     let entry = &trail["entries"][0];
-    assert_eq!(entry["actor"], "a-viewer");
+    assert_eq!(entry["actor"], format!("a-viewer ({})", row.id));
     assert_eq!(entry["action"], "gateway.delete");
-    assert_eq!(entry["resource"], "/admin/v1/gateways/edge");
+    assert_eq!(entry["resource"], "gateways/edge");
     assert_eq!(entry["outcome"], "refused");
     server.stop().await;
 }
@@ -137,5 +138,58 @@ async fn another_authorization_scheme_is_not_let_through() {
         .await
         .unwrap();
     problem(response, 401, "unauthenticated").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_write_that_fails_for_what_it_says_is_in_the_audit_trail_too() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let config = "/admin/v1/gateways/edge/config";
+    let put = |tag: &'static str, body: Value| {
+        server
+            .request(Method::PUT, config)
+            .header("if-match", tag)
+            .json(&body)
+            .send()
+    };
+    assert_eq!(put("\"9\"", edge()).await.unwrap().status(), 412);
+    assert_eq!(put("\"1\"", json!({})).await.unwrap().status(), 400);
+    let taken = server
+        .send_json(Method::POST, "/admin/v1/gateways", &edge())
+        .await;
+    assert_eq!(taken.status(), 409);
+    let missing = server
+        .request(Method::DELETE, "/admin/v1/gateways/none")
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(missing.status(), 404);
+    // Reading and trying change nothing, so their failures are nobody's business.
+    assert_eq!(server.get("/admin/v1/gateways/none").await.status(), 404);
+
+    let trail = server.get_json("/admin/v1/audit").await;
+    let seen: Vec<(&str, &str, &str)> = trail["entries"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|entry| entry["outcome"] == "refused")
+        .map(|entry| {
+            (
+                entry["action"].as_str().unwrap(),
+                entry["resource"].as_str().unwrap(),
+                entry["after"]["reason"].as_str().unwrap(),
+            )
+        })
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            ("gateway.delete", "gateways/none", "not_found"),
+            ("gateway.create", "gateways", "already_exists"),
+            ("config.write", "gateways/edge", "invalid_document"),
+            ("config.write", "gateways/edge", "revision_mismatch"),
+        ]
+    );
     server.stop().await;
 }

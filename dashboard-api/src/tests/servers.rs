@@ -95,3 +95,51 @@ async fn without_its_live_view_a_server_shows_what_it_knew_and_says_so() {
     assert_eq!(view["cells"][0]["state"], "open");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn without_its_database_a_server_goes_on_showing_the_fleet_and_refuses_fast() {
+    let mut postgres = PostgresServer::start().await;
+    let store = ConfigStore::connect(&postgres.create_database().await)
+        .await
+        .unwrap();
+    let server = Server::over(store, Arc::new(MemoryLive::new()), None).await;
+    server.create_edge().await;
+    server.report(&with_fast_open(agent("node-1"))).await;
+    let path = "/api/v1/breaker-state";
+    server
+        .eventually(path, |view| view["cells"][0]["state"] == "open")
+        .await;
+    postgres.stop();
+    // Long after every fresh verdict about the token.
+    let down = clock::instant();
+    while down.elapsed() < Duration::from_secs(4) {
+        let view = server.get_json(path).await;
+        assert_eq!(view["cells"][0]["state"], "open");
+    }
+    let view = server
+        .eventually(path, |view| view["partial"] == true)
+        .await;
+    assert_eq!(view["cells"][0]["state"], "open");
+    server.get_json("/api/v1/summary").await;
+    server.get_json("/api/v1/agents").await;
+
+    // One looks whether the database is back; the others do not wait with it.
+    let asked = clock::instant();
+    let body = json!({});
+    let writes = (0..8).map(|_| server.send_json(Method::POST, "/admin/v1/gateways", &body));
+    let mut quick = 0;
+    for write in futures_util::future::join_all(writes.map(async |write| {
+        let response = write.await;
+        (response.status().as_u16(), asked.elapsed())
+    }))
+    .await
+    {
+        assert_eq!(write.0, 503);
+        quick += usize::from(write.1 < Duration::from_secs(2));
+    }
+    assert!(quick >= 7, "only {quick} of 8 were refused fast");
+    // A token that nobody verified before lets nobody in.
+    let stranger = server.bare(Method::GET, path).bearer_auth("id.unknown");
+    assert_eq!(stranger.send().await.unwrap().status(), 503);
+    server.stop().await;
+}

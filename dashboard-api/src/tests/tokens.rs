@@ -118,6 +118,14 @@ async fn the_last_admin_stays() {
     );
     let refused = server.request(Method::DELETE, &path).send().await.unwrap();
     problem(refused, 409, "last_admin").await;
+    // One that is about to end is no other way in.
+    server
+        .token(Role::Admin, Some(clock::now_ms() + 60_000))
+        .await;
+    let refused = server.request(Method::DELETE, &path).send().await.unwrap();
+    let body = problem(refused, 409, "last_admin").await;
+    let detail = body["detail"].as_str().unwrap();
+    assert!(detail.contains("another admin token"), "{detail}");
     assert_eq!(server.get("/admin/v1/tokens").await.status(), 200);
     server.stop().await;
 }
@@ -146,11 +154,19 @@ async fn a_bad_form_lists_each_field() {
         .send_json(Method::POST, "/admin/v1/tokens", &role)
         .await;
     let body = problem(refused, 400, "invalid_body").await;
-    assert!(
-        body["errors"][0]["message"]
-            .as_str()
-            .unwrap()
-            .contains("root")
+    assert_eq!(pointers(&body), ["/role"]);
+    assert_eq!(
+        body["errors"][0]["message"],
+        "must be viewer, operator or admin"
+    );
+
+    let shapes = json!({"name": 7, "expires_in_secs": -1});
+    let refused = server
+        .send_json(Method::POST, "/admin/v1/tokens", &shapes)
+        .await;
+    assert_eq!(
+        pointers(&problem(refused, 400, "invalid_body").await),
+        ["/name", "/role", "/expires_in_secs"]
     );
     server.stop().await;
 }

@@ -133,6 +133,7 @@ pub(crate) async fn redis_views(ttl: Duration) -> (Arc<dyn LiveView>, Arc<dyn Li
 pub(crate) fn change(actor: &str, now_ms: u64) -> Change {
     Change {
         actor: actor.to_owned(),
+        actor_id: String::new(),
         message: "because".to_owned(),
         now_ms,
     }
