@@ -229,6 +229,18 @@ impl Cache {
     }
 
     fn read(&self, name: &str) -> Result<Option<Entry>, Error> {
+        // Asked before it is opened: opening a pipe waits for a writer that may never come.
+        match fs::metadata(self.path(name)) {
+            Ok(found) if found.is_file() => {}
+            Ok(_) => {
+                return Err(Error::Damaged {
+                    path: self.path(name),
+                    reason: "is not a regular file",
+                });
+            }
+            Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(self.io(name, source)),
+        }
         let file = match File::open(self.path(name)) {
             Ok(file) => file,
             Err(source) if source.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -118,7 +118,13 @@ impl Api {
         let reason = if error.is_timeout() {
             format!("no answer within {} s", TIMEOUT.as_secs())
         } else if error.is_builder() {
-            return Failure::new(Kind::Usage, format!("{} is no address: {error}", self.base));
+            return Failure::new(
+                Kind::Usage,
+                format!(
+                    "{} is no address: it must look like http://HOST:PORT",
+                    self.base
+                ),
+            );
         } else {
             "no connection".to_owned()
         };

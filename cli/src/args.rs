@@ -2,12 +2,14 @@
 
 mod agent;
 mod client;
+mod precedence;
 mod server;
 
 pub(crate) use agent::AgentArguments;
 pub(crate) use client::{
     ApiArguments, ApplyArguments, CheckArguments, Format, GetArguments, Resource,
 };
+pub(crate) use precedence::parse;
 pub(crate) use server::{
     ControlPlaneArguments, DashboardApiArguments, EmbeddedOrServers, GrpcArguments, HttpArguments,
     ServerArguments, Servers,

@@ -12,13 +12,12 @@ mod output;
 mod shutdown;
 mod storage;
 
-use args::{Arguments, Command};
-use clap::Parser;
+use args::Command;
 use exit::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = args::parse();
     logging::start(&arguments.log);
     // A second installation would be refused; this is the only one.
     _ = rustls::crypto::ring::default_provider().install_default();

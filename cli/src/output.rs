@@ -36,10 +36,26 @@ pub(crate) fn yaml(value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The same text with control characters written out: what others named must not steer a terminal.
+fn plain(text: &str) -> String {
+    text.chars().fold(String::new(), |mut plain, c| {
+        if c.is_control() {
+            plain.extend(c.escape_default());
+        } else {
+            plain.push(c);
+        }
+        plain
+    })
+}
+
 /// Rows under a heading, columns as wide as their widest entry.
 pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|entry| plain(entry)).collect())
+        .collect();
     let mut widths: Vec<usize> = heading.iter().map(|name| name.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, entry) in widths.iter_mut().zip(row) {
             *width = (*width).max(entry.chars().count());
         }
@@ -52,7 +68,19 @@ pub(crate) fn table(heading: &[&str], rows: &[Vec<String>]) {
         line(text.trim_end());
     };
     print(&mut heading.iter().copied());
-    for row in rows {
+    for row in &rows {
         print(&mut row.iter().map(String::as_str));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal() {
+        let shown = plain("red\u{1b}[31m\nnext\u{9b}\t\u{7f}");
+        assert_eq!(shown, "red\\u{1b}[31m\\nnext\\u{9b}\\t\\u{7f}");
+        assert_eq!(plain("Käthe › 中"), "Käthe › 中");
     }
 }

@@ -36,6 +36,12 @@ pub enum WireError {
         /// Dotted path of the field.
         field: String,
     },
+    /// A name with a control character.
+    #[error("{field}: must not have control characters")]
+    ControlCharacter {
+        /// Dotted path of the field.
+        field: String,
+    },
     /// A text longer than allowed.
     #[error("{field}: longer than {limit} bytes")]
     TooLong {
@@ -75,6 +81,7 @@ impl WireError {
                 limit,
             },
             Self::NotAName { field } => Self::NotAName { field: join(field) },
+            Self::ControlCharacter { field } => Self::ControlCharacter { field: join(field) },
             Self::TooLong { field, limit } => Self::TooLong {
                 field: join(field),
                 limit,

@@ -167,3 +167,12 @@ fn a_folder_that_cannot_exist_is_an_error_and_no_panic() {
     assert!(found.entries.is_empty() && !found.faults.is_empty());
     assert!(matches!(broken.store(&entry(1)), Err(Error::Io { .. })));
 }
+
+#[test]
+fn what_is_not_a_regular_file_is_refused_without_opening_it() {
+    let dir = tempfile::tempdir().unwrap();
+    // A socket, like a pipe, is a file that cannot be read to its end.
+    let _socket = std::os::unix::net::UnixListener::bind(dir.path().join(CURRENT)).unwrap();
+    let error = cache(dir.path()).read(CURRENT).unwrap_err();
+    assert!(error.to_string().contains("regular file"), "{error}");
+}

@@ -31,6 +31,12 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
         .gateway
         .as_ref()
         .map(|name| format!("gateway={name}"));
+    // A filter that matches nothing looks healthy: a mistyped name has to be told apart.
+    if let (Resource::Agents | Resource::Breakers, Some(name)) =
+        (arguments.resource, &arguments.gateway)
+    {
+        api.get(&format!("/admin/v1/gateways/{name}")).await?;
+    }
     match arguments.resource {
         Resource::Gateways => list(api, "/admin/v1/gateways", "gateways", None).await,
         Resource::Agents => list(api, "/api/v1/agents", "agents", filter).await,

@@ -493,6 +493,7 @@ fn base_urls_that_lead_astray_are_refused() {
         ("https://169.254.1.1", "private_address"),
         ("http://169.254.169.254/latest", "private_address"),
         ("http://100.100.100.200", "private_address"),
+        ("http://168.63.129.16", "private_address"),
         ("http://metadata.google.internal", "private_address"),
         ("https://0.0.0.0", "private_address"),
         ("https://[fe80::1]", "private_address"),

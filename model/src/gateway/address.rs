@@ -49,7 +49,7 @@ impl AddressClass {
         let [a, b, c, d] = v4.octets();
         match (a, b, c, d) {
             // AWS, Azure, Google and others; Alibaba; Oracle's and AWS's further ones are link-local.
-            (169, 254, 169, 254) | (100, 100, 100, 200) => Self::Metadata,
+            (169, 254, 169, 254) | (100, 100, 100, 200) | (168, 63, 129, 16) => Self::Metadata,
             (127, ..) => Self::Loopback,
             (169, 254, ..) => Self::LinkLocal,
             (10, ..) | (192, 168, ..) => Self::Private,

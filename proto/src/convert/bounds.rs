@@ -5,8 +5,14 @@ use std::time::Duration;
 use crate::error::WireError;
 use crate::limits::{NAME_BYTES_MAX, PROBLEMS_MAX, TEXT_BYTES_MAX};
 
-/// A short text that may be empty.
+/// A short text that may be empty. It is shown in terminals and logs, where a control character could
+/// pretend to be something else.
 pub(super) fn name(value: String, field: &str) -> Result<String, WireError> {
+    if value.chars().any(char::is_control) {
+        return Err(WireError::ControlCharacter {
+            field: field.to_owned(),
+        });
+    }
     bounded(value, field, NAME_BYTES_MAX)
 }
 
@@ -23,14 +29,13 @@ pub(super) fn required(value: String, field: &str) -> Result<String, WireError> 
 /// A gateway's name. It becomes part of keys and paths, and a document's name is held to less than
 /// this, so that nothing legal is lost.
 pub(super) fn gateway(value: String, field: &str) -> Result<String, WireError> {
-    let value = required(value, field)?;
     let good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if !value.chars().all(good) {
         return Err(WireError::NotAName {
             field: field.to_owned(),
         });
     }
-    Ok(value)
+    required(value, field)
 }
 
 /// A text for people.

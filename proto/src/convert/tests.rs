@@ -316,6 +316,20 @@ fn faulty_hello_and_result_are_refused_with_the_field_named() {
         Hello::try_from(message).unwrap_err().to_string(),
         "instance: is missing"
     );
+    for steering in ["dup\u{1b}[31m", "two\nlines", "\u{9b}1m"] {
+        let mut message = wire::Hello::from(hello());
+        message.name = steering.into();
+        assert_eq!(
+            Hello::try_from(message).unwrap_err().to_string(),
+            "name: must not have control characters"
+        );
+        let mut message = wire::Hello::from(hello());
+        message.labels.insert("zone".into(), steering.into());
+        assert_eq!(
+            Hello::try_from(message).unwrap_err().to_string(),
+            "labels: must not have control characters"
+        );
+    }
     for gateway in ["edge:1", "edge/..", "e dge", "edge\0"] {
         let mut message = wire::Hello::from(hello());
         message.gateway = gateway.into();
