@@ -68,7 +68,7 @@ async fn caller_that_leaves_ends_its_search_for_a_lane() {
     }
 }
 
-async fn leave_at_random(requests: Vec<(u8, u8, u64)>) {
+async fn leave_at_random(requests: Vec<(u8, u8, u64)>, falls_back: bool) {
     let (a, b) = (
         Upstream::start(completion("a")).await,
         Upstream::start(completion("b")).await,
@@ -90,8 +90,23 @@ async fn leave_at_random(requests: Vec<(u8, u8, u64)>) {
             "{trip: {mode: consecutive, consecutive_n: 2}, base_cooldown_secs: 0.02, \
              max_cooldown_secs: 0.05, jitter_floor_secs: 0}",
         )
-        .pool("on_exhausted: {queue: {max_ms: 30}}");
-    let agent = Agent::start(&document.yaml()).await;
+        .pool(&format!(
+            "on_exhausted: {}\nfailover: {{same_lane_retries: 1, retry_backoff_ms: 2}}",
+            if falls_back {
+                "{fallback_pool: spare}"
+            } else {
+                "{queue: {max_ms: 30}}"
+            }
+        ))
+        .rest(
+            "  spare: {members: [{target: b}, {target: a}], on_exhausted: {queue: {max_ms: 20}}}",
+        );
+    // Probes run all the while, and take some of the scripts.
+    let probed = document.yaml().replace(
+        "api_key: null",
+        "api_key: null, health: {mode: active, interval_secs: 0.1, timeout_secs: 0.1}",
+    );
+    let agent = Agent::start(&probed).await;
     let address = agent.address;
     let mut callers = Vec::new();
     for (first, second, patience) in requests {
@@ -112,7 +127,11 @@ async fn leave_at_random(requests: Vec<(u8, u8, u64)>) {
     }
     assert_eq!(agent.lane("b")["permits_available"], 2);
     let stats = serde_json::to_value(agent.plane.stats()).unwrap();
-    assert_eq!(stats["pools"][0]["queued"], 0);
+    for pool in stats["pools"].as_array().unwrap() {
+        assert_eq!(pool["queued"], 0, "{pool}");
+    }
+    let spent = agent.lane("b")["requests_spent"].as_u64().unwrap();
+    assert!(spent <= b.hits() as u64, "{spent} of {}", b.hits());
     // No ticket is left: were a probe slot still held, the lanes would stay refused for 30 s.
     for upstream in [&a, &b] {
         upstream.clear();
@@ -130,14 +149,15 @@ proptest! {
 
     #[test]
     fn random_cancellations_leak_nothing(
-        requests in prop::collection::vec((any::<u8>(), any::<u8>(), 0u64..40), 1..25)
+        requests in prop::collection::vec((any::<u8>(), any::<u8>(), 0u64..40), 1..25),
+        falls_back in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(leave_at_random(requests));
+        runtime.block_on(leave_at_random(requests, falls_back));
         runtime.shutdown_background();
     }
 }

@@ -23,6 +23,7 @@ mod health;
 mod hints;
 mod ingress;
 mod orders;
+mod panics;
 mod probes;
 mod providers;
 mod recovery;
