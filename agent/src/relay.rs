@@ -94,10 +94,10 @@ impl Relay {
             reader: None,
             cut: Box::pin(origin.cut.clone().cancelled_owned()),
             idle_timeout: grant.lane().idle_timeout,
+            closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
             origin,
             silence: Silence::default(),
             finished: running.finished,
-            closed: false,
             state: State::Running,
             books: Some((grant, visit)),
             good_end,
@@ -178,6 +178,10 @@ impl Relay {
             FrameKind::Finish { .. } => {
                 self.finished = true;
                 self.silence.end();
+                if frames::closes_by_finish(self.origin.dialect.protocol()) {
+                    self.closed = true;
+                    self.silence.restart();
+                }
             }
             FrameKind::Terminal { .. } => {
                 self.closed = true;
@@ -205,7 +209,8 @@ impl Relay {
             if let Some(death) = &death {
                 return self.die(death);
             }
-            if !self.finished && !self.closed {
+            let protocol = self.origin.dialect.protocol();
+            if !frames::is_whole(protocol, self.finished, self.closed) {
                 return self.die(&Death::of(Verdict::transient(CauseKind::Truncated)));
             }
         }

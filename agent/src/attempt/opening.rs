@@ -6,10 +6,10 @@
 
 use super::{Answer, AnswerBody, Attempted, Bounds, HELD_MAX_BYTES, Running, stands_for};
 use crate::clock;
-use crate::protocol::Dialect;
 use crate::protocol::classify::{self, Rules, Verdict};
 use crate::protocol::frames::{self, FrameKind};
 use crate::protocol::sse::{Frame, SseReader};
+use crate::protocol::{Dialect, Protocol};
 use crate::upstream;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
@@ -43,7 +43,7 @@ pub(super) async fn read(
             }
             reader.keep();
             if opening.closed {
-                return opening.ended(head, &mut reader);
+                return opening.ended(rules.protocol, head, &mut reader);
             }
             if opening.is_full() || (opening.content && bounds.hold.is_zero()) {
                 return opening.running(head, body, reader);
@@ -77,7 +77,7 @@ pub(super) async fn read(
         }
         reader.keep();
     }
-    opening.ended(head, &mut reader)
+    opening.ended(rules.protocol, head, &mut reader)
 }
 
 /// What the held frames show.
@@ -134,10 +134,10 @@ impl Opening {
     }
 
     /// The stream is over before anything of it went to the caller.
-    fn ended(self, head: response::Parts, reader: &mut SseReader) -> Attempted {
+    fn ended(self, protocol: Protocol, head: response::Parts, reader: &mut SseReader) -> Attempted {
         let mut held = VecDeque::new();
         reader.hand_out(&mut held);
-        let regular = self.finished || self.closed;
+        let regular = frames::is_whole(protocol, self.finished, self.closed);
         match (regular, self.content) {
             (true, true) => Attempted::Content(Answer::of_frames(head, held)),
             (true, false) => Attempted::Empty(Answer::of_frames(head, held)),

@@ -47,6 +47,22 @@ pub enum FrameKind {
     Error(Box<Verdict>),
 }
 
+/// True when nothing is missing from an answer that ended, by what its frames have shown: `finished`
+/// by [`FrameKind::Finish`], `closed` by [`FrameKind::Terminal`].
+///
+/// Many services that speak OpenAI's protocol leave `[DONE]` out, and Gemini has no closing frame.
+/// Everywhere else an end without the closing frame is a cut, however clean it looks.
+#[must_use]
+pub const fn is_whole(protocol: Protocol, finished: bool, closed: bool) -> bool {
+    closed || (finished && matches!(protocol, Protocol::Openai | Protocol::Gemini))
+}
+
+/// True when the frame that finishes the model's turn is also the protocol's closing frame.
+#[must_use]
+pub const fn closes_by_finish(protocol: Protocol) -> bool {
+    matches!(protocol, Protocol::Gemini)
+}
+
 /// Judges a frame before the commit point.
 #[must_use]
 pub fn classify(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind {

@@ -164,6 +164,29 @@ async fn each_protocols_own_end_is_a_success() {
     }
 }
 
+/// The opposite of field report B51: Anthropic's answer is whole with its closing frame only, and
+/// Gemini's with its finish, even if the connection breaks behind it.
+#[tokio::test]
+async fn answer_is_whole_by_its_own_protocols_closing_frame() {
+    let (delta, _) = ANTHROPIC
+        .end
+        .split_at(ANTHROPIC.end.find("event: message_stop").unwrap());
+    let anthropic = [ANTHROPIC.lifecycle, ANTHROPIC.content, delta];
+    let gemini = [GEMINI.lifecycle, GEMINI.content, GEMINI.end];
+    for (dialect, script, is_good) in [
+        (&ANTHROPIC, ended(&anthropic), false),
+        (&GEMINI, cut(&gemini), true),
+    ] {
+        let case = dialect.protocol;
+        let b = dialect.good_stream().await;
+        let (_a, agent) = two(dialect, script, &b).await;
+        let got = dialect.ask(true).send(agent.address).await;
+        assert_eq!(got.whole, is_good, "{case}: {got:?}");
+        agent.settles().await;
+        counted(&agent, "a", u64::from(is_good), u64::from(!is_good), case);
+    }
+}
+
 /// Field report B42: a failed answer under status 200 does not keep its session.
 #[tokio::test]
 async fn session_is_free_to_leave_a_lane_whose_answer_failed() {
