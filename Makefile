@@ -3,8 +3,9 @@
 .DEFAULT_GOAL := help
 VENV := .venv
 PYTHON := python3
+FUZZ_SECS := 20
 
-.PHONY: help run test bench lint audit fmt web setup setup-bench clean
+.PHONY: help run test fuzz bench lint audit fmt web setup setup-bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -16,6 +17,13 @@ run: ## build and start the demonstration: control plane, three agents, simulate
 test: setup ## install what the tests need when it is missing, then run every test
 	cargo build --locked --workspace --all-targets
 	cargo test --locked --workspace
+
+fuzz: ## feed every reader of strangers' bytes with random ones, $(FUZZ_SECS) seconds each
+	scripts/install-cargo-fuzz.sh
+	for target in retry_after error_body answer frames sse_reader locate; do \
+		RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target -- \
+			-dict=tests/fuzz/words.dict -max_total_time=$(FUZZ_SECS) || exit 1; \
+	done
 
 lint: ## formatting, clippy, licences and sources of dependencies
 	cargo fmt --all --check
@@ -34,7 +42,7 @@ fmt: ## format the code
 bench: setup-bench ## measure the agent beside nginx, and the breaker beside others; writes bench-results/
 	cargo build --locked --profile dist --bin lanekeeper
 	mkdir -p bench-results
-	cargo bench --locked -p lanekeeper-breaker > bench-results/cell.json
+	cargo bench --locked -p lanekeeper-breaker --bench cell > bench-results/cell.json
 	cargo bench --locked -p lanekeeper-tests --bench breaker
 	$(PYTHON) tests/bench/instructions.py
 	$(PYTHON) tests/bench/run.py
