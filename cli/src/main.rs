@@ -6,6 +6,7 @@ mod args;
 mod clock;
 mod commands;
 mod demo;
+mod descriptors;
 mod exit;
 mod logging;
 mod output;
@@ -19,6 +20,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments = args::parse();
     logging::start(&arguments.log);
+    descriptors::raise_limit();
     // A second installation would be refused; this is the only one.
     _ = rustls::crypto::ring::default_provider().install_default();
     match run(arguments.command) {

@@ -6,8 +6,11 @@ use std::time::Duration;
 
 /// The port of the HTTP API and the UI.
 const HTTP_PORT: u16 = 7401;
-/// Connections at once: people and scripts, not a fleet.
-const MAX_CONNECTIONS: usize = 1024;
+/// Connections at once: so many that idle ones of strangers do not keep people out before
+/// [`HEADER_READ_TIMEOUT`] ends them.
+const MAX_CONNECTIONS: usize = 8192;
+/// Time to the end of a request's headers, and between two requests of a connection.
+const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time that running requests have after the order to end.
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -23,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Config {
     /// Where the API and the UI listen; port 0 picks a free one. Default 127.0.0.1:7401.
     pub http_listen: SocketAddr,
-    /// Bounds of that listener. Default 1,024 connections, 10 s to read headers.
+    /// Bounds of that listener. Default 8,192 connections, 5 s to read headers.
     pub limits: Limits,
     /// Time that running requests have after the order to end. Default 10 s.
     pub grace: Duration,
@@ -35,6 +38,7 @@ impl Default for Config {
             http_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT)),
             limits: Limits {
                 max_connections: MAX_CONNECTIONS,
+                header_read_timeout: HEADER_READ_TIMEOUT,
                 ..Limits::default()
             },
             grace: GRACE,
