@@ -5,7 +5,8 @@ the other. Each round measures every gateway once, so that a slow minute of the 
 them; figures are medians over the rounds, and what matters are the ratios to nginx. Rounds during
 which other processes used more than a twentieth of a core are dropped.
 
-Writes bench-results/agent.json and prints a Markdown table.
+Writes bench-results/agent.json and prints a Markdown table. BASELINE names an older binary that is
+measured in the same rounds.
 """
 
 import json
@@ -28,6 +29,7 @@ FRAMES = 64
 GATEWAY_CORE, LOAD_CORE = "0", "1"
 FOREIGN_CPU_LIMIT = float(os.environ.get("FOREIGN_CPU_LIMIT", "0.05"))
 BINARY = Path(os.environ.get("LANEKEEPER", ROOT / "target/dist/lanekeeper"))
+BASELINE = os.environ.get("BASELINE")
 TICKS = os.sysconf("SC_CLK_TCK")
 
 BODY = json.dumps({"model": "chat", "messages": [{"role": "user", "content": "Say something."}]})
@@ -195,7 +197,7 @@ def main():
     if not BINARY.exists():
         sys.exit(f"{BINARY} is missing")
     folder = Path(tempfile.mkdtemp(prefix="lanekeeper-bench-"))
-    upstream_port, nginx_port, agent_port, ops_port = (free_port() for _ in range(4))
+    upstream_port, nginx_port = free_port(), free_port()
 
     def nginx(name, core, port, http):
         return start_nginx(folder / name, core, port, http)
@@ -208,6 +210,12 @@ def main():
           proxy_set_header Connection ""; proxy_buffering off; }}
       }}"""
 
+    def agent(binary, file):
+        port, ops_port = free_port(), free_port()
+        command = [binary, "agent", "--config", file, "--workers", "1", "--log", "warn",
+                   f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops_port}"]
+        return Service(GATEWAY_CORE, command, port), port
+
     results = {}
     try:
         upstream = start_upstream(folder, upstream_port)
@@ -216,11 +224,10 @@ def main():
             file.write_text(json.dumps(document(case, upstream_port)))
             gateways = {
                 "nginx": (nginx(f"proxy-{case}", GATEWAY_CORE, nginx_port, proxy(case)), nginx_port),
-                "lanekeeper": (Service(GATEWAY_CORE, [
-                    BINARY, "agent", "--config", file, "--workers", "1", "--log", "warn",
-                    f"--listen=127.0.0.1:{agent_port}", f"--ops-listen=127.0.0.1:{ops_port}"],
-                    agent_port), agent_port),
+                "lanekeeper": agent(BINARY, file),
             }
+            if BASELINE:
+                gateways["baseline"] = agent(BASELINE, file)
             idle = {name: service.memory_mb("VmRSS") for name, (service, _) in gateways.items()}
             rounds = []
             dropped = 0
