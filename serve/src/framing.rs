@@ -79,6 +79,10 @@ impl Framing {
                     None => return None,
                 },
                 State::Found => return None,
+                State::LineStart if let Some((line, after)) = whole_line(bytes) => {
+                    self.line(line);
+                    after
+                }
                 State::LineStart | State::Name(..) | State::Length | State::ChunkSize(_) => {
                     self.take(first);
                     rest
@@ -117,6 +121,36 @@ impl Framing {
             // The data and its line end.
             State::Chunk(size.saturating_add(2))
         };
+    }
+
+    /// Takes a line that is here whole, its line feed left out: nearly every line of a head. It
+    /// says what [`Self::take`] would say of its bytes one by one.
+    fn line(&mut self, line: &[u8]) {
+        let start = line
+            .iter()
+            .position(|byte| *byte != b'\r')
+            .unwrap_or(line.len());
+        let line = line.get(start..).unwrap_or_default();
+        let Some(first) = line.first() else {
+            return self.end_head();
+        };
+        if !self.head.begun {
+            self.head.begun = true;
+            return;
+        }
+        if self.head.is_trailer || !matches!(first, b'c' | b'C' | b't' | b'T') {
+            return;
+        }
+        let known = line.get(..=NAME_MAX_BYTES).unwrap_or(line);
+        let Some(end) = memchr::memchr(b':', known) else {
+            return;
+        };
+        let (name, value) = line.split_at_checked(end).unwrap_or_default();
+        if self.named(name) == State::Length {
+            self.state = State::Length;
+            value.iter().skip(1).for_each(|byte| self.take(*byte));
+            self.state = State::LineStart;
+        }
     }
 
     fn take(&mut self, byte: u8) {
@@ -195,6 +229,12 @@ fn name_with(mut name: [u8; NAME_MAX_BYTES], len: usize, byte: u8) -> State {
         // Longer than the names of interest.
         None => State::LineRest,
     }
+}
+
+/// The next line without its line feed, and what follows it.
+fn whole_line(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (line, rest) = bytes.split_at_checked(memchr::memchr(b'\n', bytes)?)?;
+    Some((line, rest.get(1..)?))
 }
 
 /// What follows the next line feed.

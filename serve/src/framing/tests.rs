@@ -156,3 +156,18 @@ proptest! {
         prop_assert!(results.len() <= 1);
     }
 }
+
+proptest! {
+    /// Whole lines are read in one step and cut ones byte by byte: both must see the same.
+    #[test]
+    fn how_the_bytes_are_cut_changes_nothing(
+        parts in vec(proptest::sample::select(vec![
+            "content-length", "Transfer-Encoding", ":", " ", "\r", "\n", "\r\n", "3", "0", "a",
+            "POST / HTTP/1.1\r\n", "chunked", "content-length: 2\r\n", "\r\n\r\n",
+        ]), 0..40),
+        size in 1usize..64,
+    ) {
+        let bytes = parts.concat();
+        prop_assert_eq!(found(bytes.as_bytes(), size), found(bytes.as_bytes(), 1));
+    }
+}
