@@ -28,6 +28,9 @@ mod exhausted;
 
 /// Retry-After when no member gives a better one: all are dead or out of budget.
 const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
+/// Retry-After when lanes failed this request and none is benched for it: the next request is
+/// tried at once, so there is no reason to keep its caller away for long.
+const RETRY_AFTER_UNBENCHED: Duration = Duration::from_secs(2);
 /// The backoff between tries on one lane doubles at most this often.
 const MAX_BACKOFF_DOUBLINGS: u32 = 6;
 
@@ -376,11 +379,17 @@ impl Route<'_> {
             Last::Auth => (ErrorKind::UpstreamAuth, RequestOutcome::Failed),
             Last::RateLimited(own) => (
                 ErrorKind::RateLimited {
-                    retry_after: own.max(soonest).unwrap_or(RETRY_AFTER_UNKNOWN),
+                    retry_after: own.max(soonest).unwrap_or(RETRY_AFTER_UNBENCHED),
                 },
                 RequestOutcome::Exhausted,
             ),
-            Last::None | Last::Failed => (
+            Last::Failed => (
+                ErrorKind::Exhausted {
+                    retry_after: soonest.unwrap_or(RETRY_AFTER_UNBENCHED),
+                },
+                RequestOutcome::Exhausted,
+            ),
+            Last::None => (
                 ErrorKind::Exhausted {
                     retry_after: soonest.unwrap_or(RETRY_AFTER_UNKNOWN),
                 },

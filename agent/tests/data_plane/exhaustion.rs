@@ -239,3 +239,15 @@ async fn queue_is_skipped_when_nothing_is_merely_saturated() {
     assert_eq!(got.status, 503);
     assert!(took < Duration::from_secs(1), "{took:?}");
 }
+
+#[tokio::test]
+async fn failure_that_benches_no_lane_asks_for_a_short_wait() {
+    for status in [503, 429] {
+        let a = Upstream::start(json(status, "")).await;
+        let document = Document::new().lane("a", &a).breaker("{park_secs: 0}");
+        let agent = Agent::start(&document.yaml()).await;
+        let got = chat("chat", false).send(agent.address).await;
+        assert_eq!(got.status, status);
+        assert_eq!(retry_after(&got), 2, "{got:?}");
+    }
+}
