@@ -92,3 +92,31 @@ fn fixed_cooldown() -> Policy {
         ..Policy::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_cooldowns_have_no_jitter_and_charge_every_failure() {
+        for policy in [rolter(), myra(), aibridge()] {
+            assert_eq!(policy.base_cooldown, policy.max_cooldown);
+            assert_eq!(policy.jitter_ratio, 0.0);
+            assert_eq!(policy.jitter_floor, Duration::ZERO);
+            assert!(!policy.poison_guard);
+        }
+    }
+
+    #[test]
+    fn only_the_preset_that_parks_parks() {
+        assert_eq!(rolter().park, Duration::from_secs(5));
+        assert_eq!(myra().park, Duration::ZERO);
+        assert_eq!(aibridge().park, Duration::ZERO);
+    }
+
+    #[test]
+    fn counting_presets_need_five() {
+        assert_eq!(myra().trip.failure_count, 5);
+        assert_eq!(aibridge().trip.failure_count, 5);
+    }
+}

@@ -255,8 +255,12 @@ impl Window {
         let totals = self.past.plus(self.current);
         let mut next = Self::new(kind, span);
         next.epoch = self.epoch;
-        next.ring.coarse = kind == WindowKind::Sliding && !totals.fits_fine();
         next.advance(now);
+        if kind == WindowKind::Sliding && !totals.fits_fine() {
+            // Only now: moving an empty window makes it fine again.
+            next.coarsen();
+            next.slide(now);
+        }
         next.epoch = self.epoch.wrapping_add(1);
         if kind == WindowKind::Sliding && self.kind == WindowKind::Sliding {
             let width = self.width();

@@ -90,11 +90,8 @@ impl Cell {
     fn ramped(&self, nanos_since: u64) -> f64 {
         let ramp = self.policy.ramp.as_secs_f64();
         let share = Duration::from_nanos(nanos_since).as_secs_f64() / ramp;
-        if share < 1.0 {
-            RAMP_START + (1.0 - RAMP_START) * share
-        } else {
-            1.0
-        }
+        // `min` also turns the NaN of a ramp of no length into the whole weight.
+        (RAMP_START + (1.0 - RAMP_START) * share).min(1.0)
     }
 
     /// Everything the cell shows at this moment. Reading it changes nothing, however often.
@@ -123,15 +120,9 @@ impl Cell {
             Some(ended) if order.is_none() => self.shown_since.max(ended.until),
             Some(_) | None => self.shown_since,
         };
-        let open_since = match self.order {
-            Some(ended) if order.is_none() && ended.action == OverrideAction::ForceClose => {
-                self.open_since.max(ended.until)
-            }
-            Some(_) | None => self.open_since,
-        };
         let open_age = match state {
             State::Closed => Duration::ZERO,
-            State::Open | State::HalfOpen => left(time, open_since),
+            State::Open | State::HalfOpen => left(time, self.open_since),
         };
         View {
             mode: self.mode,

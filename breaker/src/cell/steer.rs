@@ -69,9 +69,10 @@ impl Cell {
     /// Takes the fleet's advisory: until then the lane is chosen only when no other can be. The
     /// cell itself stays the judge of its state.
     pub fn apply_advisory(&mut self, until: Option<Instant>, now: Instant) {
-        self.advised_until = until
-            .filter(|until| *until > now)
-            .map_or(0, |until| self.time(until));
+        self.advised_until = match until {
+            Some(until) if until > now => self.time(until),
+            Some(_) | None => 0,
+        };
     }
 
     /// Tells that the lane's credential changed. A cell opened by a hard-down may probe now, and
@@ -126,9 +127,6 @@ impl Cell {
             self.order = None;
             if self.shown_state(now) != forced {
                 self.shown_since = self.shown_since.max(order.until);
-                if forced == State::Closed {
-                    self.open_since = self.open_since.max(order.until);
-                }
             }
         }
     }

@@ -1314,3 +1314,271 @@ fn probe_slot_is_free_at_the_very_end_of_its_lease() {
     lane.wait(30.0);
     drop(lane.probe());
 }
+
+#[test]
+fn result_at_the_very_end_of_the_lease_comes_too_late() {
+    let mut lane = open();
+    lane.wait(15.0);
+    let probe = lane.probe();
+    lane.wait(30.0);
+    assert_eq!(lane.settle(probe, Outcome::Success), None);
+    assert_eq!(lane.state(), State::HalfOpen);
+}
+
+#[test]
+fn success_empties_the_window_only_where_the_policy_says_so() {
+    let counting = |success_clears_count| {
+        Lane::new(Policy {
+            success_clears_count,
+            trip: Trip {
+                mode: TripMode::Count,
+                failure_count: 100,
+                ..Trip::default()
+            },
+            ..brittle()
+        })
+    };
+    let mut keeping = counting(false);
+    keeping.attempt(FAILED);
+    keeping.attempt(Outcome::Success);
+    assert_eq!(
+        (keeping.view().window_ok, keeping.view().window_failed),
+        (1, 1)
+    );
+    let mut clearing = counting(true);
+    for _ in 0..3 {
+        clearing.attempt(Outcome::Success);
+    }
+    assert_eq!(
+        clearing.view().window_ok,
+        3,
+        "there was no failure to clear"
+    );
+    clearing.attempt(FAILED);
+    clearing.attempt(Outcome::Success);
+    assert_eq!(
+        (clearing.view().window_ok, clearing.view().window_failed),
+        (1, 0)
+    );
+}
+
+#[test]
+fn quick_look_and_whole_view_agree_on_what_selection_may_do() {
+    let agree = |lane: &Lane, expected: &dyn Fn(Selectable) -> bool| {
+        let quick = lane.cell.selectable(lane.now);
+        assert_eq!(quick, lane.view().selectable);
+        assert!(expected(quick), "{quick:?}");
+    };
+    let mut soft = Lane::new(brittle());
+    agree(&soft, &|quick| quick == Selectable::Yes);
+    soft.attempt(FAILED);
+    agree(&soft, &|quick| quick == Selectable::SoftParked);
+
+    let mut hard = Lane::new(Policy {
+        park: Duration::ZERO,
+        ..brittle()
+    });
+    hard.attempt(asking(20));
+    agree(&hard, &|quick| {
+        matches!(
+            quick,
+            Selectable::No {
+                reason: RefusalReason::Parked,
+                ..
+            }
+        )
+    });
+
+    let mut forced = Lane::new(brittle());
+    let order = order(&forced, OverrideAction::ForceOpen, 60);
+    forced.cell.apply_override(order, forced.now);
+    agree(&forced, &|quick| {
+        matches!(
+            quick,
+            Selectable::No {
+                reason: RefusalReason::Override,
+                ..
+            }
+        )
+    });
+
+    let mut advised = Lane::new(brittle());
+    let until = Some(advised.now + Duration::from_secs(5));
+    advised.cell.apply_advisory(until, advised.now);
+    agree(&advised, &|quick| quick == Selectable::SoftParked);
+    advised.wait(5.0);
+    agree(&advised, &|quick| quick == Selectable::Yes);
+
+    let mut probing = open();
+    agree(&probing, &|quick| {
+        matches!(
+            quick,
+            Selectable::No {
+                reason: RefusalReason::Open,
+                ..
+            }
+        )
+    });
+    probing.wait(15.0);
+    agree(&probing, &|quick| quick == Selectable::Probe);
+    drop(probing.probe());
+    agree(&probing, &|quick| {
+        matches!(
+            quick,
+            Selectable::No {
+                reason: RefusalReason::ProbeBusy,
+                ..
+            }
+        )
+    });
+    probing.wait(30.0);
+    agree(&probing, &|quick| quick == Selectable::Probe);
+}
+
+#[test]
+fn cause_is_shown_while_anything_of_it_matters() {
+    let slow = Policy {
+        base_cooldown: Duration::from_secs(100),
+        park: Duration::ZERO,
+        trip: Trip {
+            mode: TripMode::Count,
+            failure_count: 1,
+            window: Duration::from_secs(10),
+            slow_call: Some(Duration::from_secs(1)),
+            ..Trip::default()
+        },
+        ..brittle()
+    };
+    let mut lane = Lane::new(slow);
+    let ticket = lane.pass();
+    lane.wait(2.0);
+    lane.settle(ticket, Outcome::Success)
+        .expect("one slow answer trips");
+    lane.wait(50.0);
+    let view = lane.view();
+    assert_eq!((view.streak, view.window_failed), (0, 0));
+    assert!(view.cause.is_some(), "open for nothing else than this");
+
+    let patient = |park| Policy {
+        park,
+        trip: Trip {
+            mode: TripMode::Consecutive,
+            consecutive_n: 5,
+            window: Duration::from_secs(10),
+            ..Trip::default()
+        },
+        ..brittle()
+    };
+    let mut lane = Lane::new(patient(Duration::ZERO));
+    lane.attempt(FAILED);
+    lane.wait(60.0);
+    assert_eq!(lane.view().window_failed, 0);
+    assert_eq!(lane.view().cause, Some(UNAVAILABLE), "the streak goes on");
+
+    let mut lane = Lane::new(patient(Duration::ZERO));
+    lane.attempt(FAILED);
+    lane.attempt(Outcome::Success);
+    assert_eq!(lane.view().streak, 0);
+    assert_eq!(lane.view().cause, Some(UNAVAILABLE), "the window has it");
+    lane.wait(60.0);
+    assert_eq!((lane.view().cause, lane.view().cause_count), (None, 0));
+
+    let mut lane = Lane::new(patient(Duration::ZERO));
+    let running = lane.pass();
+    lane.attempt(asking(100));
+    lane.settle(running, Outcome::Success);
+    lane.wait(60.0);
+    let view = lane.view();
+    assert_eq!((view.streak, view.window_failed), (0, 0));
+    assert!(view.cause.is_some(), "it is parked for this");
+}
+
+#[test]
+fn order_that_has_ended_is_a_release() {
+    for late in [0, 1] {
+        let mut lane = open();
+        lane.wait(2.0);
+        let ended = |action| {
+            Some(Override {
+                action,
+                until: lane.now - Duration::from_secs(late),
+            })
+        };
+        let close = ended(OverrideAction::ForceClose);
+        let open_it = ended(OverrideAction::ForceOpen);
+        assert_eq!(lane.cell.apply_override(close, lane.now), None);
+        assert_eq!(lane.view().machine_state, State::Open, "nothing was forced");
+
+        let mut lane = Lane {
+            cell: Cell::new(Arc::new(brittle()), lane.now),
+            now: lane.now,
+        };
+        let standing = order(&lane, OverrideAction::ForceOpen, 60);
+        lane.cell.apply_override(standing, lane.now);
+        let change = lane
+            .cell
+            .apply_override(open_it, lane.now)
+            .expect("passes again");
+        assert_eq!(
+            (change.to, change.reason),
+            (State::Closed, Reason::OverrideEnded)
+        );
+    }
+}
+
+#[test]
+fn advice_that_has_ended_is_none() {
+    let mut lane = Lane::new(brittle());
+    lane.wait(5.0);
+    for late in [0, 1] {
+        let until = Some(lane.now - Duration::from_secs(late));
+        lane.cell.apply_advisory(until, lane.now);
+        assert_eq!(lane.view().advisory_remaining, None);
+        assert_eq!(lane.cell.selectable(lane.now), Selectable::Yes);
+    }
+}
+
+#[test]
+fn forced_opening_tells_its_length_and_begins_an_incident() {
+    let mut lane = Lane::new(brittle());
+    lane.wait(7.0);
+    let forced = order(&lane, OverrideAction::ForceOpen, 60);
+    let change = lane.cell.apply_override(forced, lane.now).expect("refuses");
+    assert_eq!(change.cooldown, Some(Duration::from_secs(60)));
+    lane.wait(4.0);
+    assert_eq!(lane.view().open_age, Duration::from_secs(4));
+    let released = lane.cell.apply_override(None, lane.now).expect("passes");
+    assert_eq!(released.cooldown, None);
+    assert_eq!(lane.view().open_age, Duration::ZERO);
+
+    let mut probing = open();
+    probing.wait(15.0);
+    drop(probing.probe());
+    let forced = order(&probing, OverrideAction::ForceOpen, 60);
+    probing.cell.apply_override(forced, probing.now);
+    probing.wait(1.0);
+    probing.cell.apply_override(None, probing.now);
+    assert_eq!(
+        probing.view().open_age,
+        Duration::from_secs(16),
+        "the incident goes on through the order"
+    );
+}
+
+#[test]
+fn ticket_says_what_it_is() {
+    let mut lane = Lane::new(brittle());
+    let mut ordinary = lane.pass();
+    assert!(!ordinary.is_probe() && !ordinary.is_committed());
+    let generation = ordinary.generation();
+    lane.cell.commit(&mut ordinary, lane.now);
+    assert!(ordinary.is_committed());
+    lane.settle(ordinary, Outcome::Success);
+    lane.trip();
+    lane.wait(15.0);
+    let mut probe = lane.probe();
+    assert!(probe.is_probe() && !probe.is_committed());
+    assert!(probe.generation() > generation);
+    lane.cell.commit(&mut probe, lane.now);
+    assert!(probe.is_committed(), "a proven probe");
+}

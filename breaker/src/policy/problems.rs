@@ -265,6 +265,108 @@ mod tests {
     }
 
     #[test]
+    fn each_share_is_refused_on_either_side_of_its_bounds() {
+        for (threshold, refused) in [
+            (0.0, true),
+            (0.01, false),
+            (1.0, false),
+            (1.01, true),
+            (f64::NAN, true),
+            (-0.5, true),
+        ] {
+            let policy = Policy {
+                trip: Trip {
+                    threshold,
+                    ..Trip::default()
+                },
+                ..Policy::default()
+            };
+            assert_eq!(
+                fields(&policy) == ["trip.threshold"],
+                refused,
+                "{threshold}"
+            );
+        }
+        for (jitter_ratio, refused) in [
+            (-0.01, true),
+            (0.0, false),
+            (1.0, false),
+            (1.01, true),
+            (f64::NAN, true),
+        ] {
+            let policy = Policy {
+                jitter_ratio,
+                ..Policy::default()
+            };
+            assert_eq!(
+                fields(&policy) == ["jitter_ratio"],
+                refused,
+                "{jitter_ratio}"
+            );
+        }
+    }
+
+    #[test]
+    fn any_needs_one_rule_and_no_more() {
+        for only in 0..3 {
+            let rules = Rules {
+                error_rate: only == 0,
+                consecutive: only == 1,
+                count: only == 2,
+            };
+            let policy = Policy {
+                trip: Trip {
+                    mode: TripMode::Any(rules),
+                    ..Trip::default()
+                },
+                ..Policy::default()
+            };
+            assert_eq!(fields(&policy), [""; 0], "{rules:?}");
+        }
+    }
+
+    #[test]
+    fn there_is_room_for_every_status_and_no_more() {
+        let listing = |entries: usize| {
+            let policy = Policy {
+                failure_status_codes: Some(vec![500; entries]),
+                ..Policy::default()
+            };
+            fields(&policy) == ["failure_status_codes"]
+        };
+        assert!(!listing(500));
+        assert!(listing(501));
+        assert!(listing(502));
+    }
+
+    #[test]
+    fn bounds_are_the_documented_ones() {
+        const DAY: Duration = Duration::from_secs(86_400);
+        assert_eq!(limits::COOLDOWN_MAX, DAY);
+        assert_eq!(limits::RETRY_AFTER_MAX, DAY);
+        assert_eq!(limits::PARK_MAX, DAY);
+        assert_eq!(limits::WINDOW_MAX, DAY);
+        assert_eq!(limits::SLOW_CALL_MAX, DAY);
+        assert_eq!(limits::RAMP_MAX, DAY);
+        assert_eq!(limits::JITTER_FLOOR_MAX, Duration::from_secs(3_600));
+        assert_eq!(limits::STATUS_CODES_MAX, 500);
+    }
+
+    #[test]
+    fn modes_have_the_words_of_the_document() {
+        let words: Vec<&str> = [
+            TripMode::ErrorRate,
+            TripMode::Consecutive,
+            TripMode::Count,
+            TripMode::Any(Rules::ALL),
+        ]
+        .into_iter()
+        .map(TripMode::as_str)
+        .collect();
+        assert_eq!(words, ["error_rate", "consecutive", "count", "any"]);
+    }
+
+    #[test]
     fn maximum_below_base_is_refused() {
         let policy = Policy {
             max_cooldown: Duration::from_secs(14),

@@ -267,6 +267,30 @@ fn another_span_keeps_large_counts_whole() {
 }
 
 #[test]
+fn slots_that_become_one_keep_their_large_counts() {
+    for start in [0, 1_000] {
+        let mut window = sliding(64);
+        for slot in 0..2 {
+            for _ in 0..50_000 {
+                window.record(true, (start + slot) * SECOND);
+            }
+        }
+        let now = (start + 10) * SECOND;
+        window.reshape(WindowKind::Sliding, 128 * SECOND, now);
+        assert_eq!(window.totals_at(now), totals(0, 100_000));
+        let later = now + 60 * SECOND;
+        assert_eq!(window.totals_at(later), totals(0, 100_000));
+        window.record(false, later);
+        assert_eq!(window.totals_at(later), totals(1, 100_000));
+        assert_eq!(
+            window.totals_at((start + 131) * SECOND),
+            totals(1, 0),
+            "what is cut in one place is gone in the other"
+        );
+    }
+}
+
+#[test]
 fn moving_by_almost_the_whole_span_keeps_the_oldest_slot() {
     let mut window = sliding(64);
     window.record(true, 0);
