@@ -3,6 +3,8 @@
 
 mod agent;
 mod bounds;
+mod enrolment;
+mod overrides;
 mod report;
 mod server;
 

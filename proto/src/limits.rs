@@ -28,8 +28,19 @@ pub const LABELS_MAX: usize = 64;
 pub const CAPABILITIES_MAX: usize = 64;
 /// Most cells in one report.
 pub const REPORT_CELLS_MAX: usize = 65_536;
+/// Most operators' orders in one message.
+pub const OVERRIDES_MAX: usize = 1000;
 /// Most problems or errors in one message.
 pub const PROBLEMS_MAX: usize = 256;
+
+/// Longest join token, in bytes. Those of Kubernetes have about 1 KiB.
+pub const JOIN_TOKEN_BYTES_MAX: usize = 8 * 1024;
+/// Longest certificate signing request, in bytes.
+pub const CSR_BYTES_MAX: usize = 8 * 1024;
+/// Longest certificate or list of authorities, in bytes.
+pub const CERTIFICATES_BYTES_MAX: usize = 64 * 1024;
+/// Longest certificate life that is believed.
+pub const CERTIFICATE_LIFE_MAX: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// How often an agent reports.
 pub const REPORT_INTERVAL: Duration = Duration::from_secs(10);

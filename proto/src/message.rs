@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lanekeeper_model::{ConfigSource, Problem, Report};
+use lanekeeper_model::{ConfigSource, Override, Problem, Report};
+
+/// The ability of both ends to exchange [`Overrides`] and [`OverridesResult`].
+pub const ABILITY_OVERRIDES: &str = "overrides";
 
 /// What an agent sends.
 #[derive(Debug, Clone, PartialEq)]
@@ -18,6 +21,8 @@ pub enum FromAgent {
     Report(Report),
     /// The agent leaves on purpose.
     Bye(Bye),
+    /// What became of the latest set of overrides.
+    OverridesResult(OverridesResult),
 }
 
 /// What the control plane sends.
@@ -31,6 +36,8 @@ pub enum FromServer {
     ReportAck(ReportAck),
     /// The server ends the session; nothing follows.
     Goodbye(Goodbye),
+    /// The operators' orders for this agent.
+    Overrides(Overrides),
 }
 
 /// Who opens a session.
@@ -168,6 +175,38 @@ pub struct ReportAck {
     pub refused: Option<String>,
 }
 
+/// The whole set of operators' orders for one agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Overrides {
+    /// Which state of the gateway's orders this is.
+    pub generation: u64,
+    /// The orders, the earliest first.
+    pub orders: Vec<Override>,
+    /// Orders of a newer peer that this build cannot read, with the field at fault. They do not keep
+    /// the others from taking effect. Filled on the way in only.
+    pub unreadable: Vec<RefusedOverride>,
+}
+
+/// Answers one [`Overrides`], after it took effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OverridesResult {
+    /// The generation of the set that is answered.
+    pub generation: u64,
+    /// The ids of the orders that are in force or, for a reset, carried out.
+    pub applied: Vec<String>,
+    /// The orders that are not.
+    pub refused: Vec<RefusedOverride>,
+}
+
+/// An order that an agent cannot carry out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefusedOverride {
+    /// Its id.
+    pub id: String,
+    /// Why, for people.
+    pub reason: String,
+}
+
 /// The server ends the session on purpose.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Goodbye {
@@ -213,4 +252,46 @@ impl GoodbyeReason {
             Self::Other => "other",
         }
     }
+}
+
+/// Asks for a first certificate.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EnrollRequest {
+    /// The token that lets the agent in.
+    pub join_token: String,
+    /// The gateway it wants to serve, never empty.
+    pub gateway: String,
+    /// Its display name, never empty.
+    pub name: String,
+    /// A certificate signing request (PKCS #10, DER).
+    pub csr: Vec<u8>,
+}
+
+impl std::fmt::Debug for EnrollRequest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EnrollRequest")
+            .field("gateway", &self.gateway)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Asks for a certificate in place of the one in use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenewCertRequest {
+    /// A certificate signing request (PKCS #10, DER).
+    pub csr: Vec<u8>,
+}
+
+/// What an agent proves itself with from now on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct IssuedCertificate {
+    /// The identity's id.
+    pub agent_id: String,
+    /// The certificate, PEM.
+    pub certificate: String,
+    /// Every authority that the control plane's certificates may come from, PEM.
+    pub authorities: String,
+    /// How long the certificate lasts from now on.
+    pub valid_for: Duration,
 }

@@ -77,6 +77,16 @@ pub(super) fn millis(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }
 
+/// A text of some length, which may not be empty.
+pub(super) fn filled(value: String, field: &str, limit: usize) -> Result<String, WireError> {
+    if value.is_empty() {
+        return Err(WireError::Missing {
+            field: field.to_owned(),
+        });
+    }
+    bounded(value, field, limit)
+}
+
 fn bounded(value: String, field: &str, limit: usize) -> Result<String, WireError> {
     if value.len() > limit {
         return Err(WireError::TooLong {
