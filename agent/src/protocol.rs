@@ -3,7 +3,7 @@
 //! Each file answers one question of the request path: where the model name stands in a body
 //! (`locate`), how to send the same body with another name (`rewrite`), which path, query and
 //! headers go upstream (`endpoint`, `query`, `headers`, `credentials`), what an answer proves about
-//! a lane (`classify`, `answer`, `frames`, `retry_after`) and how the agent's own errors look to the
+//! a lane (`classify`, `answer`, `frames`, `retry_after`), what it says about itself (`usage`) and how the agent's own errors look to the
 //! caller (`error_body`).
 //! Every function is pure: time and rules come in as arguments.
 
@@ -21,6 +21,7 @@ pub mod query;
 pub mod retry_after;
 pub mod rewrite;
 pub mod sse;
+pub mod usage;
 
 pub use lanekeeper_model::gateway::Protocol;
 
