@@ -170,6 +170,7 @@ async fn create_gateway(storage: &Storage, ports: Ports) -> Result<(), Failure> 
         actor_id: String::new(),
         message: String::new(),
         now_ms: clock::unix_ms(),
+        idempotency: None,
     };
     let created = storage
         .config

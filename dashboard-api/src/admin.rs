@@ -1,6 +1,7 @@
 //! The admin API: gateways, their configuration and history, tokens, the audit trail.
 
 pub(crate) mod audit;
+pub(crate) mod circuit_breaker;
 pub(crate) mod config;
 pub(crate) mod gateways;
 mod merge_patch;
@@ -49,5 +50,6 @@ fn change(caller: &Caller, message: Option<String>) -> Result<Change, Error> {
         actor_id: caller.0.id.clone(),
         message,
         now_ms: clock::now_ms(),
+        idempotency: caller.2.clone(),
     })
 }

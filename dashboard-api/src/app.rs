@@ -139,6 +139,7 @@ impl App {
             actor_id: principal.id.clone(),
             message: String::new(),
             now_ms: clock::now_ms(),
+            idempotency: None,
         };
         let resource: String = resource_of(path)
             .chars()
@@ -163,7 +164,10 @@ impl App {
             };
             match hint {
                 Ok(Hint::TokenRevoked) => self.tokens.clear(),
-                Ok(Hint::Revision { .. } | Hint::Report { .. }) => self.fleet.wake(),
+                Ok(Hint::Revocation) => {}
+                Ok(Hint::Revision { .. } | Hint::Overrides { .. } | Hint::Report { .. }) => {
+                    self.fleet.wake();
+                }
                 Err(RecvError::Lagged(_)) => {
                     self.tokens.clear();
                     self.fleet.wake();

@@ -12,6 +12,7 @@ pub(crate) use cache::TokenCache;
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
+use crate::idempotency;
 use crate::input::query;
 use crate::problem::Failure;
 use axum::extract::{FromRequestParts, Request, State};
@@ -20,7 +21,7 @@ use axum::response::Response;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use lanekeeper_store::{Principal, Role};
+use lanekeeper_store::{IdempotencyKey, Principal, Role};
 use std::sync::Arc;
 
 /// Longest token that is looked up, bytes; ours have well under 100.
@@ -36,9 +37,13 @@ pub(crate) enum Access {
 }
 
 /// The authenticated sender of a request, with the token it showed: a stream asks again whether
-/// that token is still good.
+/// that token is still good. Third, the key under which the sender may repeat a write.
 #[derive(Clone)]
-pub(crate) struct Caller(pub(crate) Principal, pub(crate) Arc<str>);
+pub(crate) struct Caller(
+    pub(crate) Principal,
+    pub(crate) Arc<str>,
+    pub(crate) Option<IdempotencyKey>,
+);
 
 /// What guards one route.
 #[derive(Clone)]
@@ -104,8 +109,12 @@ pub(crate) async fn guard(
         })
     } else if let Err(error) = guard.check_query(request.uri()) {
         Err(error)
+    } else if guard.action.is_some() {
+        idempotency::run(&guard.app, Caller(principal, token, None), request, next).await
     } else {
-        request.extensions_mut().insert(Caller(principal, token));
+        request
+            .extensions_mut()
+            .insert(Caller(principal, token, None));
         Ok(next.run(request).await)
     };
     if let Some(action) = guard.action

@@ -69,6 +69,15 @@ pub(crate) enum Error {
     /// A write to a configuration must say what it is based on.
     #[error("send If-Match with the ETag of the configuration that this change is based on")]
     NoIfMatch,
+    /// The key of a write was used for another one.
+    #[error("this Idempotency-Key was used for another request in the last day")]
+    IdempotencyKeyReused,
+    /// A repeated write whose first answer is gone and cannot be made again: it held a secret.
+    #[error(
+        "an earlier request with this key has made '{resource}'; its answer was given once and \
+         is not kept"
+    )]
+    AlreadyDone { resource: String },
     /// Every slot for streaming readers is taken.
     #[error("all {0} event streams are taken")]
     TooManyStreams(usize),

@@ -16,6 +16,7 @@ mod config;
 mod envelope;
 mod error;
 mod fleet;
+mod idempotency;
 mod input;
 pub mod openapi;
 mod page;

@@ -11,7 +11,7 @@ use crate::problem::ProblemDocument;
 use crate::routes;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
-use lanekeeper_store::Role;
+use lanekeeper_store::{IDEMPOTENCY_KEY_MAX, Role};
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use std::sync::{Arc, LazyLock};
@@ -55,10 +55,14 @@ fn document() -> Result<Value, serde_json::Error> {
         <ProblemDocument as utoipa::PartialSchema>::schema(),
     );
     let mut roles = Vec::new();
+    let mut writes = Vec::new();
     for route in routes::table() {
         let Some((schemas, operations)) = route.documentation else {
             continue;
         };
+        if route.action.is_some() {
+            writes.push((route.path.clone(), route.method.clone()));
+        }
         if let Access::Needs(role) = route.access {
             roles.push((route.path, route.method, role));
         }
@@ -90,16 +94,59 @@ fn document() -> Result<Value, serde_json::Error> {
     add_security(&mut document);
     add_common_refusals(&mut document);
     for (path, method, role) in roles {
-        let method = method.as_str().to_ascii_lowercase();
-        let paths = document
-            .get_mut("paths")
-            .and_then(|paths| paths.get_mut(&path));
-        if let Some(operation) = paths.and_then(|path| path.get_mut(&method)) {
+        if let Some(operation) = operation(&mut document, &path, &method) {
             add_role(operation, role);
+        }
+    }
+    for (path, method) in writes {
+        if let Some(operation) = operation(&mut document, &path, &method) {
+            add_idempotency_key(operation);
         }
     }
     add_model_schemas(&mut document);
     Ok(document)
+}
+
+fn operation<'a>(
+    document: &'a mut Value,
+    path: &str,
+    method: &http::Method,
+) -> Option<&'a mut Map<String, Value>> {
+    let method = method.as_str().to_ascii_lowercase();
+    document
+        .get_mut("paths")?
+        .get_mut(path)?
+        .get_mut(&method)?
+        .as_object_mut()
+}
+
+/// Every write may be repeated under a key.
+fn add_idempotency_key(operation: &mut Map<String, Value>) {
+    let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
+    if let Some(parameters) = parameters.as_array_mut() {
+        parameters.push(json!({
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": false,
+            "description": "Names this write: sent again with the same key within a day it is not \
+                            made again, and is answered as the first time with \
+                            Idempotency-Replayed: true",
+            "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX,
+                       "pattern": "^[ -~]+$"}
+        }));
+    }
+    if let Some(responses) = operation
+        .get_mut("responses")
+        .and_then(Value::as_object_mut)
+    {
+        responses.insert(
+            "422".to_owned(),
+            refusal("The Idempotency-Key was used for another request"),
+        );
+        responses.entry("409").or_insert_with(|| {
+            refusal("The write was made under this key, and its answer is gone")
+        });
+    }
 }
 
 fn add_security(document: &mut Value) {
@@ -195,10 +242,7 @@ fn add_common_refusals(document: &mut Value) {
 }
 
 /// Says what role an operation needs, and how it refuses.
-fn add_role(operation: &mut Value, role: Role) {
-    let Some(operation) = operation.as_object_mut() else {
-        return;
-    };
+fn add_role(operation: &mut Map<String, Value>, role: Role) {
     operation.insert("x-required-role".to_owned(), json!(role.as_str()));
     if let Some(responses) = operation
         .get_mut("responses")

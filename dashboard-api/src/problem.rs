@@ -95,6 +95,10 @@ impl Error {
             Self::UnsupportedMedia(_) => {
                 (StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
             }
+            Self::IdempotencyKeyReused => {
+                (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
+            }
+            Self::AlreadyDone { .. } => (StatusCode::CONFLICT, "already_done"),
             Self::NoIfMatch => (StatusCode::PRECONDITION_REQUIRED, "if_match_required"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),
             Self::TooManyStreams(_) => (StatusCode::SERVICE_UNAVAILABLE, "too_many_streams"),
@@ -145,6 +149,7 @@ fn store_mapping(error: &StoreError) -> (StatusCode, &'static str) {
     match error {
         StoreError::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
         StoreError::Exists { .. } => (StatusCode::CONFLICT, "already_exists"),
+        StoreError::AlreadyDone => (StatusCode::CONFLICT, "already_done"),
         StoreError::LastAdmin => (StatusCode::CONFLICT, "last_admin"),
         StoreError::Full { .. } => (StatusCode::CONFLICT, "limit_reached"),
         StoreError::Conflict { .. } => (StatusCode::PRECONDITION_FAILED, "revision_mismatch"),

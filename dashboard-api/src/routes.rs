@@ -55,6 +55,7 @@ pub(crate) fn table() -> Vec<Route> {
         write(ADMIN, "gateway.create", routes!(admin::gateways::create)),
         read(VIEWER, routes!(admin::gateways::show)),
         write(ADMIN, "gateway.delete", routes!(admin::gateways::delete)),
+        read(VIEWER, routes!(admin::circuit_breaker::show)),
         read(VIEWER, routes!(admin::config::read)),
         write(ADMIN, "config.write", routes!(admin::config::replace)),
         write(ADMIN, "config.write", routes!(admin::config::patch)),

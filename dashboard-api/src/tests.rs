@@ -10,6 +10,7 @@
 mod admin;
 mod description;
 mod fleet;
+mod idempotency;
 mod problems;
 mod roles;
 mod servers;
@@ -175,6 +176,7 @@ fn by_test() -> Change {
         actor_id: String::new(),
         message: String::new(),
         now_ms: clock::now_ms(),
+        idempotency: None,
     }
 }
 
@@ -221,6 +223,7 @@ fn agent(name: &str) -> AgentRecord {
         clock_skew_ms: 12,
         cells: Vec::new(),
         totals: lanekeeper_model::Totals::default(),
+        overrides: lanekeeper_model::fleet::HeldOverrides::default(),
     }
 }
 

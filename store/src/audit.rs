@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::config_store::{Change, ConfigStore, PAGE_MAX, check_text};
 use crate::engine::{Session, execute, fetch, from_stored, to_stored};
 use crate::error::Error;
+use crate::idempotency;
 use crate::random::hex;
 
 /// What the first entry has for the hash of the one before.
@@ -217,7 +218,26 @@ pub(crate) async fn append(session: &mut Session, entry: NewEntry<'_>) -> Result
         session,
         sqlx::query("UPDATE audit_head SET hash = $1 WHERE id = 1").bind(&hash)
     )?;
-    Ok(())
+    match &change.idempotency {
+        Some(key) if entry.outcome == AuditOutcome::Done => {
+            idempotency::remember(session, &change.actor_id, key, seq, change.now_ms).await
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// One entry by its place in the chain.
+pub(crate) async fn one(session: &mut Session, seq: i64) -> Result<Option<AuditEntry>, Error> {
+    let row: Option<EntryRow> = fetch!(session, connection => {
+        sqlx::query_as(
+            "SELECT seq, at_ms, actor, action, resource, outcome, message,
+                    before_json, after_json, prev_hash, hash
+             FROM audit WHERE seq = $1",
+        )
+        .bind(seq)
+        .fetch_optional(connection)
+    })?;
+    row.as_ref().map(entry_of).transpose()
 }
 
 impl ConfigStore {

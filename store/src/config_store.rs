@@ -18,7 +18,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 
 use crate::audit::{self, NewEntry};
 use crate::engine::{ACQUIRE_TIMEOUT, Engine, NAME, classify, execute, fetch};
+use crate::enrolment;
 use crate::error::Error;
+use crate::idempotency::IdempotencyKey;
 use crate::migrations::migrator;
 use crate::random;
 
@@ -59,6 +61,8 @@ pub struct Change {
     pub message: String,
     /// Wall time in unix milliseconds.
     pub now_ms: u64,
+    /// Under which key it may be asked for again without being made again.
+    pub idempotency: Option<IdempotencyKey>,
 }
 
 impl Change {
@@ -74,6 +78,9 @@ impl Change {
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_text("actor", &self.actor)?;
         check_text("actor", &self.actor_id)?;
+        if let Some(key) = &self.idempotency {
+            key.check()?;
+        }
         check_text("message", &self.message)
     }
 }
@@ -250,6 +257,7 @@ impl ConfigStore {
                 )
                 .bind(random::identifier())
             )?;
+            enrolment::start(&mut session).await?;
             audit::start(&mut session).await
         }
         .await;

@@ -47,6 +47,10 @@ pub enum Error {
         /// The bound.
         max: u64,
     },
+    /// Another request with the same idempotency key has made this change (409). Nothing was
+    /// written.
+    #[error("this change was made by an earlier request with the same key")]
+    AlreadyDone,
     /// A text cannot be stored (400).
     #[error("{field} {reason}")]
     Invalid {

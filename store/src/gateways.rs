@@ -8,6 +8,7 @@ use crate::audit::{self, NewEntry};
 use crate::config_store::{Change, ConfigStore, PAGE_MAX, check_text};
 use crate::engine::{Session, execute, fetch, from_stored, to_stored};
 use crate::error::Error;
+use crate::overrides;
 use crate::revisions::{self, Draft, Revision};
 
 /// The glossary word in errors.
@@ -201,6 +202,7 @@ async fn delete(
         session,
         sqlx::query("DELETE FROM gateways WHERE name = $1").bind(name)
     )?;
+    overrides::end_all(session, name, change.now_ms).await?;
     let entry = NewEntry::done("gateway.delete", resource(name), change)
         .before(json!({ "revision": revision, "hash": hash }));
     audit::append(session, entry).await

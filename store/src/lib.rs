@@ -10,11 +10,14 @@ mod audit;
 mod clock;
 mod config_store;
 mod engine;
+mod enrolment;
 mod error;
 mod gateways;
+mod idempotency;
 mod live;
 mod migrations;
 mod outage;
+mod overrides;
 mod random;
 mod revisions;
 #[cfg(feature = "testing")]
@@ -29,11 +32,19 @@ mod tokens;
 pub use agents::{AGENT_FACTS_MAX, AgentFacts};
 pub use audit::{AuditEntry, AuditOutcome, AuditVerdict};
 pub use config_store::{Change, ConfigStore, EMBEDDED_FILE, PAGE_MAX, TEXT_MAX};
+pub use enrolment::{
+    AUTHORITIES_MAX, Authority, IDENTITIES_MAX, Identity, JOIN_TOKENS_MAX, JoinToken, NewIdentity,
+    NewJoinToken, Renewal,
+};
 pub use error::Error;
 pub use gateways::GatewayRow;
+pub use idempotency::{
+    IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_TTL_MS, IDEMPOTENT_ANSWER_MAX, IdempotencyKey, Remembered,
+};
 pub use live::{
     HINTS_MAX, Hint, LiveView, MemoryLive, Put, RECORD_TTL, RedisLive, RedisLiveOptions,
 };
+pub use overrides::{NewOverride, OVERRIDES_STANDING_MAX, OverrideRow, Standing};
 pub use revisions::Revision;
 pub use tokens::{ExposeSecret, NewToken, Principal, Role, SecretString, TOKENS_MAX, TokenRow};
 

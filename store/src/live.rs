@@ -44,6 +44,11 @@ pub enum Hint {
         /// The gateway's name.
         gateway: GatewayName,
     },
+    /// The operators' orders on a gateway's agents have changed.
+    Overrides {
+        /// The gateway's name.
+        gateway: GatewayName,
+    },
     /// An agent's record changed in a way worth showing at once.
     Report {
         /// The gateway's name.
@@ -53,6 +58,8 @@ pub enum Hint {
     },
     /// A token was revoked: what is remembered of tokens is stale.
     TokenRevoked,
+    /// An agent's identity was revoked or an authority added.
+    Revocation,
 }
 
 /// The newest record of every agent instance, shared by all replicas that use one view.

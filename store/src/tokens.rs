@@ -149,6 +149,7 @@ impl ConfigStore {
             actor_id: String::new(),
             message: "first start".to_owned(),
             now_ms,
+            idempotency: None,
         };
         let token = NewToken {
             name: BOOTSTRAP.to_owned(),

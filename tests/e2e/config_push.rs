@@ -171,6 +171,7 @@ async fn a_revision_forced_past_the_api_is_refused_by_the_agents_and_the_old_one
         actor_id: String::new(),
         message: String::new(),
         now_ms: 1,
+        idempotency: None,
     };
     store
         .write_revision("edge", Some(1), &document, &hash, &change)

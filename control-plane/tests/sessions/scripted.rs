@@ -207,6 +207,7 @@ pub(crate) fn by_test() -> Change {
         actor_id: String::new(),
         message: String::new(),
         now_ms: 1_700_000_000_000,
+        idempotency: None,
     }
 }
 

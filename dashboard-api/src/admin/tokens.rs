@@ -5,6 +5,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::clock;
 use crate::error::Error;
+use crate::idempotency::Unrepeatable;
 use crate::input::body::{Fields, Form};
 use crate::input::{Json, Path};
 use axum::extract::State;
@@ -178,7 +179,8 @@ pub(crate) async fn create(
         info: row.into(),
         token: secret.expose_secret().to_owned(),
     };
-    Ok((StatusCode::CREATED, location, axum::Json(body)).into_response())
+    let once = axum::Extension(Unrepeatable);
+    Ok((StatusCode::CREATED, location, once, axum::Json(body)).into_response())
 }
 
 /// Revoke a token. It ends everywhere within five seconds.

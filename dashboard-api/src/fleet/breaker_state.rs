@@ -102,7 +102,7 @@ fn word(name: &str, given: Option<String>, known: &str) -> Result<bool, Error> {
 
 /// The view of a picture now. Large fleets take milliseconds, so it is computed beside the threads
 /// that serve requests.
-pub(super) async fn view(picture: Arc<Picture>, query: ViewQuery) -> Result<FleetView, Error> {
+pub(crate) async fn view(picture: Arc<Picture>, query: ViewQuery) -> Result<FleetView, Error> {
     let now_ms = clock::now_ms();
     tokio::task::spawn_blocking(move || {
         let windows = picture.windows();

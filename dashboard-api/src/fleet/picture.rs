@@ -205,5 +205,6 @@ fn silent_record(facts: AgentFacts) -> AgentRecord {
         clock_skew_ms: 0,
         cells: Vec::new(),
         totals: lanekeeper_model::Totals::default(),
+        overrides: lanekeeper_model::fleet::HeldOverrides::default(),
     }
 }

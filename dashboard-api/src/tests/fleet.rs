@@ -430,3 +430,31 @@ async fn an_agent_that_only_the_store_remembers_still_has_a_last_sign() {
     assert_ne!(shown["state"], "live");
     server.stop().await;
 }
+
+#[tokio::test]
+async fn providers_that_are_not_closed_are_listed_in_the_small_shape() {
+    let server = Server::start().await;
+    let path = "/admin/v1/gateways/edge/circuit-breaker";
+    problem(server.get(path).await, 404, "not_found").await;
+    server.create_edge().await;
+    server.report(&agent("one")).await;
+    server.eventually(path, |body| *body == json!({})).await;
+    let before = clock::now_ms() / 1000;
+    server.report(&with_fast_open(agent("one"))).await;
+    let body = server
+        .eventually(path, |body| body["east"]["state"] == "open")
+        .await;
+    assert_eq!(body["east"]["failures"], 5);
+    let opened_at = body["east"]["opened_at"].as_u64().unwrap();
+    assert!((before - 3..=before + 3).contains(&opened_at), "{body}");
+    assert_eq!(body.as_object().unwrap().len(), 1, "west is closed: {body}");
+
+    let mut silent = with_fast_open(with_fast_open(agent("one")));
+    silent.report_received_ms = Some(clock::now_ms() - 60_000);
+    server.report(&silent).await;
+    let body = server
+        .eventually(path, |body| body["west"]["state"] == "unknown")
+        .await;
+    assert_eq!(body["west"]["opened_at"], Value::Null, "{body}");
+    server.stop().await;
+}

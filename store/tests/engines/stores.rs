@@ -136,5 +136,6 @@ pub(crate) fn change(actor: &str, now_ms: u64) -> Change {
         actor_id: String::new(),
         message: "because".to_owned(),
         now_ms,
+        idempotency: None,
     }
 }
