@@ -1,6 +1,6 @@
 //! Turns a call and its fault into the bytes of an answer, cut and paced as asked.
 
-use crate::dialect::Call;
+use crate::dialect::{Call, FAILED_WITHIN, Framing};
 use crate::fault::{Fault, Hang};
 use bytes::Bytes;
 use futures_util::{StreamExt, future, stream};
@@ -85,7 +85,10 @@ pub(crate) async fn to_call(
         Some(status) => failed(call, fault, status),
         None if call.stream => with_type(
             StatusCode::OK,
-            "text/event-stream",
+            match call.framing {
+                Framing::Events => "text/event-stream",
+                Framing::Array => "application/json; charset=UTF-8",
+            },
             stream_body(call, fault, frame_interval),
         ),
         None => good(call, fault),
@@ -118,8 +121,8 @@ fn failed(call: &Call, fault: &Fault, status: u16) -> Response<Body> {
 
 fn good(call: &Call, fault: &Fault) -> Response<Body> {
     if fault.error_after_frames.is_some() {
-        let message = "The simulated provider failed within its answer.";
-        return json(StatusCode::OK, &call.dialect.error_body(500, message));
+        let error = call.dialect.error_body(500, FAILED_WITHIN);
+        return json(StatusCode::OK, &error);
     }
     let words = if fault.empty { 0 } else { call.words };
     let bytes = Bytes::from(call.answer(words).to_string());
@@ -153,12 +156,13 @@ fn stream_body(call: &Call, fault: &Fault, frame_interval: Duration) -> Body {
     }
     frames.extend((0..sent).map(|index| call.content(index)));
     let last = match end {
-        Some(end) if fault.error_after_frames == Some(end) => Some(call.error_frame()),
+        Some(end) if fault.error_after_frames == Some(end) => Some(call.error_frame(sent)),
         Some(_) => None,
         None => Some(call.closing(words)),
     };
     let cut = end.is_some() && last.is_none();
     frames.extend(last);
+    frames.retain(|frame| !frame.is_empty());
 
     if frame_interval.is_zero() && !cut {
         return whole_stream(&frames);

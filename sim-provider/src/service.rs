@@ -1,7 +1,7 @@
 //! Routes of the simulated provider: calls, faults, and the journal of arrivals.
 
 use crate::answer::{self, Body};
-use crate::dialect::{Call, Dialect};
+use crate::dialect::{Call, Dialect, Route};
 use crate::fault::{Fault, FaultBook, MAX_FAULTS};
 use crate::journal::{Arrival, Journal};
 use crate::{Config, clock};
@@ -76,10 +76,12 @@ impl Inner {
             "/requests" => self.requests(&request),
             "/livez" => answer::json(StatusCode::OK, &json!({"status": "ok"})),
             _ if path.starts_with("/faults/") => self.fault(&request),
-            _ if path.ends_with("/v1/models") => Self::models(),
-            _ => match Dialect::of_path(&path) {
+            _ if path.ends_with("/v1/models") || path.ends_with("/v1beta/models") => {
+                Self::models(&request)
+            }
+            _ => match Route::of(&path, request.uri().query().unwrap_or_default()) {
                 Some(_) if request.method() != Method::POST => wrong_method("POST"),
-                Some(dialect) => self.call(dialect, request).await,
+                Some(route) => self.call(&route, request).await,
                 None => refused(
                     StatusCode::NOT_FOUND,
                     &format!("nothing is served at {path}"),
@@ -88,14 +90,24 @@ impl Inner {
         }
     }
 
-    fn models() -> Response<Body> {
-        let models = json!({"object": "list", "data": [
-            {"id": "simulated", "object": "model", "created": 0, "owned_by": "sim-provider"},
-        ]});
-        answer::json(StatusCode::OK, &models)
+    /// Each vendor's packages want a list of their own, and give themselves away by a header.
+    fn models(request: &Request<Incoming>) -> Response<Body> {
+        if request.method() != Method::GET {
+            return wrong_method("GET");
+        }
+        let speaks = |name| request.headers().contains_key(name);
+        let dialect = if speaks("anthropic-version") {
+            Dialect::Anthropic
+        } else if speaks("x-goog-api-key") || request.uri().path().contains("/v1beta/") {
+            Dialect::Gemini
+        } else {
+            Dialect::OpenAi
+        };
+        answer::json(StatusCode::OK, &dialect.models())
     }
 
-    async fn call(&self, dialect: Dialect, request: Request<Incoming>) -> Response<Body> {
+    async fn call(&self, route: &Route, request: Request<Incoming>) -> Response<Body> {
+        let dialect = route.dialect;
         let (head, body) = request.into_parts();
         let Some(body) = read(body).await else {
             return answer::json(
@@ -103,7 +115,7 @@ impl Inner {
                 &dialect.error_body(413, "The request is too large."),
             );
         };
-        let call = dialect.read_call(&body, self.config.words);
+        let call = route.read_call(&body, self.config.words);
         let model = call
             .as_ref()
             .map_or_else(|_| String::new(), |call| call.model.clone());

@@ -2,6 +2,7 @@
 
 #![allow(
     clippy::unwrap_used,
+    clippy::expect_used,
     clippy::indexing_slicing,
     reason = "a failed step of a test is a failed test"
 )]
@@ -52,7 +53,9 @@ impl Sim {
     async fn call(&self, path: &str, stream: bool) -> reqwest::Result<reqwest::Response> {
         let call = json!({
             "model": "m", "stream": stream, "max_tokens": 4,
-            "messages": [{"role": "user", "content": "hi"}],
+            "max_output_tokens": 4, "generationConfig": {"maxOutputTokens": 4},
+            "messages": [{"role": "user", "content": "hi"}], "prompt": "hi", "input": "hi",
+            "contents": [{"parts": [{"text": "hi"}]}],
         });
         self.http
             .post(format!("{}{path}", self.url))
@@ -64,6 +67,10 @@ impl Sim {
 
 const OPENAI: &str = "/east/v1/chat/completions";
 const ANTHROPIC: &str = "/v1/messages";
+const GEMINI: &str = "/v1beta/models/m:generateContent";
+const GEMINI_STREAM: &str = "/v1beta/models/m:streamGenerateContent?alt=sse";
+const RESPONSES: &str = "/v1/responses";
+const COHERE: &str = "/v2/chat";
 
 #[tokio::test]
 async fn both_dialects_answer_whole_and_as_a_stream() {
@@ -98,6 +105,94 @@ async fn both_dialects_answer_whole_and_as_a_stream() {
         "{stream}"
     );
     assert!(stream.contains("event: message_stop"), "{stream}");
+}
+
+#[tokio::test]
+async fn every_dialect_streams_its_own_sequence_of_frames() {
+    let sim = start().await;
+    for (path, frame, last) in [
+        (
+            RESPONSES,
+            "event: response.output_text.delta\n",
+            "response.completed",
+        ),
+        (COHERE, "event: content-delta\n", "message-end"),
+        (
+            GEMINI_STREAM,
+            "data: {\"candidates\"",
+            "\"finishReason\":\"STOP\"",
+        ),
+    ] {
+        let answer = sim.call(path, true).await.unwrap();
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        let text = answer.text().await.unwrap();
+        let frames = text.matches(frame).count();
+        // Gemini's last frame looks like its others.
+        assert_eq!(frames, if path == GEMINI_STREAM { 5 } else { 4 }, "{text}");
+        let end = text.trim_end().rsplit("\n").next().unwrap();
+        assert!(end.contains(last), "{text}");
+    }
+    let array = sim.call("/v1/models/m:streamGenerateContent", true).await;
+    let documents: Value = array.unwrap().json().await.unwrap();
+    assert_eq!(documents.as_array().unwrap().len(), 5);
+}
+
+#[tokio::test]
+async fn other_operations_answer_in_their_own_shape() {
+    let sim = start().await;
+    for (path, field) in [
+        ("/v1/completions", "/choices/0/text"),
+        ("/v1/embeddings", "/data/0/embedding/2"),
+        ("/v1/messages/count_tokens", "/input_tokens"),
+        ("/v1beta/models/m:countTokens", "/totalTokens"),
+    ] {
+        let answer = sim.call(path, false).await.unwrap();
+        let body: Value = answer.json().await.unwrap();
+        assert!(body.pointer(field).is_some(), "{path}: {body}");
+    }
+    for (path, header, field) in [
+        ("/v1/models", "x-none", "/data/0/object"),
+        ("/v1/models", "anthropic-version", "/data/0/display_name"),
+        ("/v1/models", "x-goog-api-key", "/models/0/name"),
+        ("/v1beta/models", "x-none", "/models/0/name"),
+    ] {
+        let request = sim.http.get(format!("{}{path}", sim.url));
+        let answer = request.header(header, "x").send().await.unwrap();
+        let body: Value = answer.json().await.unwrap();
+        assert!(body.pointer(field).is_some(), "{path} {header}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn faults_speak_the_dialect_they_meet() {
+    let sim = start().await;
+    sim.fault(json!({"status": 429})).await;
+    for (path, field, value) in [
+        (OPENAI, "/error/code", "rate_limit_exceeded"),
+        (RESPONSES, "/error/code", "rate_limit_exceeded"),
+        (ANTHROPIC, "/error/type", "rate_limit_error"),
+        (GEMINI, "/error/status", "RESOURCE_EXHAUSTED"),
+        (COHERE, "/message", "Simulated failure with status 429."),
+    ] {
+        let failed = sim.call(path, false).await.unwrap();
+        assert_eq!(failed.status(), 429, "{path}");
+        let body: Value = failed.json().await.unwrap();
+        assert_eq!(body.pointer(field), Some(&json!(value)), "{path}: {body}");
+    }
+    let faults = format!("{}/faults", sim.url);
+    sim.http.delete(&faults).send().await.unwrap();
+    sim.fault(json!({"error_after_frames": 1})).await;
+    for (path, error) in [
+        (OPENAI, "data: {\"error\":"),
+        (RESPONSES, "event: error\n"),
+        (ANTHROPIC, "event: error\n"),
+        (GEMINI_STREAM, "data: {\"error\":"),
+        (COHERE, "\"finish_reason\":\"ERROR\""),
+    ] {
+        let text = sim.call(path, true).await.unwrap().text().await.unwrap();
+        let last = text.rfind(error).expect(&text);
+        assert!(last > 0, "content comes first: {text}");
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,9 @@
 //! The messages dialect.
 
+use super::{PROMPT_TOKENS, event};
 use serde_json::{Value, json};
 
 const ID: &str = "msg_simulated";
-/// The prompt's tokens are not counted; every prompt is this long.
-const PROMPT_TOKENS: usize = 10;
 
 pub(super) fn error(status: u16, message: &str) -> Value {
     let kind = match status {
@@ -44,8 +43,18 @@ pub(super) fn answer(model: &str, text: &str, words: usize) -> Value {
     message(model, &content, Some("end_turn"), words)
 }
 
-fn event(name: &str, data: &Value) -> String {
-    format!("event: {name}\ndata: {data}\n\n")
+pub(super) fn models() -> Value {
+    json!({
+        "data": [{
+            "type": "model",
+            "id": "simulated",
+            "display_name": "Simulated",
+            "created_at": "2026-01-01T00:00:00Z",
+        }],
+        "has_more": false,
+        "first_id": "simulated",
+        "last_id": "simulated",
+    })
 }
 
 pub(super) fn opening(model: &str) -> String {

@@ -1,11 +1,11 @@
-//! The chat completions dialect.
+//! The dialect of OpenAI's chat completions, completions and embeddings.
 
+use super::{FAILED_WITHIN, PROMPT_TOKENS, VECTOR, VECTOR_BASE64};
 use serde_json::{Value, json};
 
 const ID: &str = "chatcmpl-simulated";
 const CREATED: u64 = 1_764_000_000;
-/// The prompt's tokens are not counted; every prompt is this long.
-const PROMPT_TOKENS: usize = 10;
+const COMPLETION_ID: &str = "cmpl-simulated";
 
 pub(super) fn error(status: u16, message: &str) -> Value {
     let (kind, code) = match status {
@@ -42,10 +42,48 @@ pub(super) fn answer(model: &str, text: &str, words: usize) -> Value {
     })
 }
 
+pub(super) fn models() -> Value {
+    json!({"object": "list", "data": [
+        {"id": "simulated", "object": "model", "created": CREATED, "owned_by": "sim-provider"},
+    ]})
+}
+
+pub(super) fn completion(model: &str, text: &str, words: usize) -> Value {
+    json!({
+        "id": COMPLETION_ID,
+        "object": "text_completion",
+        "created": CREATED,
+        "model": model,
+        "choices": [{"text": text, "index": 0, "logprobs": null, "finish_reason": "stop"}],
+        "usage": usage(words),
+    })
+}
+
+pub(super) fn embeddings(model: &str, inputs: usize, in_base64: bool) -> Value {
+    let vector = if in_base64 {
+        json!(VECTOR_BASE64)
+    } else {
+        json!(VECTOR)
+    };
+    let data: Vec<Value> = (0..inputs)
+        .map(|index| json!({"object": "embedding", "index": index, "embedding": vector}))
+        .collect();
+    json!({
+        "object": "list",
+        "data": data,
+        "model": model,
+        "usage": {"prompt_tokens": PROMPT_TOKENS, "total_tokens": PROMPT_TOKENS},
+    })
+}
+
 fn chunk(model: &str, choices: &Value, usage: Option<Value>) -> String {
+    framed(ID, "chat.completion.chunk", model, choices, usage)
+}
+
+fn framed(id: &str, object: &str, model: &str, choices: &Value, usage: Option<Value>) -> String {
     let mut chunk = json!({
-        "id": ID,
-        "object": "chat.completion.chunk",
+        "id": id,
+        "object": object,
         "created": CREATED,
         "model": model,
         "choices": choices,
@@ -77,9 +115,26 @@ pub(super) fn closing(model: &str, words: usize, include_usage: bool) -> String 
     frames + "data: [DONE]\n\n"
 }
 
+fn completion_chunk(model: &str, text: &str, finish_reason: Option<&str>) -> String {
+    let choices = json!([
+        {"text": text, "index": 0, "logprobs": null, "finish_reason": finish_reason},
+    ]);
+    framed(COMPLETION_ID, "text_completion", model, &choices, None)
+}
+
+pub(super) fn completion_content(model: &str, word: &str) -> String {
+    completion_chunk(model, word, None)
+}
+
+pub(super) fn completion_closing(model: &str, words: usize, include_usage: bool) -> String {
+    let mut frames = completion_chunk(model, "", Some("stop"));
+    if include_usage {
+        let usage = Some(usage(words));
+        frames += &framed(COMPLETION_ID, "text_completion", model, &json!([]), usage);
+    }
+    frames + "data: [DONE]\n\n"
+}
+
 pub(super) fn error_frame() -> String {
-    format!(
-        "data: {}\n\n",
-        error(500, "The simulated provider failed within its answer.")
-    )
+    format!("data: {}\n\n", error(500, FAILED_WITHIN))
 }
