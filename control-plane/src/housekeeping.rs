@@ -1,4 +1,5 @@
-//! Forgets agents that are long gone. An instance is a process, so every restart leaves a row.
+//! Forgets agents that are long gone and overrides that are long over. An instance is a process, so
+//! every restart leaves a row.
 
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ const ROUND: Duration = Duration::from_secs(60 * 60);
 const ROUND_JITTER: f64 = 0.2;
 /// Facts of agents not heard of for this long go: a week, in milliseconds.
 const FACTS_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// Overrides that ended this long ago go: thirty days, in milliseconds. The audit trail keeps them.
+const OVERRIDES_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 /// Cleans up now and then until told to stop.
 pub(crate) async fn keep(store: ConfigStore, shutdown: CancellationToken) {
@@ -26,6 +29,12 @@ pub(crate) async fn keep(store: ConfigStore, shutdown: CancellationToken) {
             Ok(0) => {}
             Ok(agents) => tracing::info!(agents, "agents not heard of for a week were forgotten"),
             Err(error) => tracing::warn!(?error, "agents long gone could not be forgotten"),
+        }
+        let before_ms = clock::unix_ms().saturating_sub(OVERRIDES_KEPT_MS);
+        match store.prune_overrides(before_ms).await {
+            Ok(0) => {}
+            Ok(overrides) => tracing::info!(overrides, "overrides long over were forgotten"),
+            Err(error) => tracing::warn!(?error, "overrides long over could not be forgotten"),
         }
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Metrics {
     reports: Family<ReportLabels, Counter>,
     /// From a push to its answer.
     push_seconds: Histogram,
+    /// From a set of overrides to its answer.
+    override_seconds: Histogram,
     config_rejects: Counter,
     goodbyes: Family<GoodbyeLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
@@ -72,6 +74,7 @@ impl Metrics {
         let reports = Family::default();
         // 1 ms to 65 s.
         let push_seconds = Histogram::new(exponential_buckets(0.001, 2.0, 17));
+        let override_seconds = Histogram::new(exponential_buckets(0.001, 2.0, 17));
         let config_rejects = Counter::default();
         let goodbyes = Family::default();
         let writes = Family::default();
@@ -82,6 +85,11 @@ impl Metrics {
             "push_seconds",
             "Time from a configuration push to its answer",
             push_seconds.clone(),
+        );
+        registry.register(
+            "override_seconds",
+            "Time from sending a set of overrides to its answer",
+            override_seconds.clone(),
         );
         registry.register(
             "config_rejects",
@@ -104,6 +112,7 @@ impl Metrics {
             sessions,
             reports,
             push_seconds,
+            override_seconds,
             config_rejects,
             goodbyes,
             writes,
@@ -118,6 +127,10 @@ impl Metrics {
             Reported::Refused => "refused",
         };
         self.reports.get_or_create(&ReportLabels { result }).inc();
+    }
+
+    pub(crate) fn obeyed(&self, took: Duration) {
+        self.override_seconds.observe(took.as_secs_f64());
     }
 
     pub(crate) fn answered(&self, took: Duration, applied: bool) {

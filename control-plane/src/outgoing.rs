@@ -1,12 +1,13 @@
 //! The bounded queue of one session: one slot for each kind of message, the newest of a kind
-//! replacing the one that still waits. A slow reader therefore costs four messages at most.
+//! replacing the one that still waits. A slow reader therefore costs five messages at most.
 
-use lanekeeper_proto::message::{ConfigPush, FromServer, Goodbye, ReportAck, Welcome};
+use lanekeeper_proto::message::{ConfigPush, FromServer, Goodbye, Overrides, ReportAck, Welcome};
 
 /// Messages that wait for room on the stream.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     welcome: Option<Welcome>,
+    overrides: Option<Overrides>,
     push: Option<ConfigPush>,
     ack: Option<ReportAck>,
     goodbye: Option<Goodbye>,
@@ -18,6 +19,7 @@ impl Outgoing {
         match message {
             FromServer::Welcome(welcome) => self.welcome = Some(welcome),
             FromServer::ConfigPush(push) => self.push = Some(push),
+            FromServer::Overrides(overrides) => self.overrides = Some(overrides),
             // An acknowledgement covers all before it, so a repeated report must not hide a newer.
             FromServer::ReportAck(ack) => match &self.ack {
                 Some(waiting) if waiting.seq > ack.seq => {}
@@ -27,12 +29,13 @@ impl Outgoing {
         }
     }
 
-    /// Takes the next message: the greeting first, the farewell last, and acknowledgements before
-    /// a document that may take long to write.
+    /// Takes the next message: the greeting first, the farewell last, and acknowledgements and orders
+    /// before a document that may take long to write.
     pub(crate) fn take(&mut self) -> Option<FromServer> {
         let welcome = self.welcome.take().map(FromServer::Welcome);
         welcome
             .or_else(|| self.ack.take().map(FromServer::ReportAck))
+            .or_else(|| self.overrides.take().map(FromServer::Overrides))
             .or_else(|| self.push.take().map(FromServer::ConfigPush))
             .or_else(|| self.goodbye.take().map(FromServer::Goodbye))
     }
@@ -40,6 +43,7 @@ impl Outgoing {
     /// Nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.welcome.is_none()
+            && self.overrides.is_none()
             && self.push.is_none()
             && self.ack.is_none()
             && self.goodbye.is_none()

@@ -5,14 +5,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::fleet::Rejected;
-use lanekeeper_model::{AgentRecord, CellState, ConfigSource, Problem, Report, Totals};
+use lanekeeper_model::{AgentRecord, ConfigSource, Problem, Report};
 use lanekeeper_proto::message::{
-    ConfigOutcome, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, GoodbyeReason, Hello,
-    Limits, ReportAck, Welcome,
+    ABILITY_OVERRIDES, ConfigOutcome, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye,
+    GoodbyeReason, Hello, Limits, OverridesResult, ReportAck, Welcome,
 };
 use lanekeeper_proto::{Unfit, WireError, limits};
 
+use crate::override_watch::StandingOrders;
 use crate::target::Target;
+
+mod overrides;
+mod record;
+
+use overrides::Orders;
+use record::{phase, record, states};
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +50,8 @@ pub(crate) struct Opening {
     pub(crate) head: Option<u64>,
     /// What the gateway's agents shall serve; `None` also while the document has not been read.
     pub(crate) target: Option<Arc<Target>>,
+    /// The operators' orders for the gateway's agents; `None` while they have not been read.
+    pub(crate) orders: Option<Arc<StandingOrders>>,
     /// Monotonic time.
     pub(crate) now: Instant,
     /// Unix milliseconds by the server's clock.
@@ -67,6 +76,11 @@ pub(crate) enum Effect {
         took: Duration,
         /// The agent took it.
         applied: bool,
+    },
+    /// A set of overrides was answered after this long.
+    Obeyed {
+        /// From sending the set to the answer.
+        took: Duration,
     },
     /// A report came in.
     Reported(Reported),
@@ -107,9 +121,12 @@ pub(crate) enum Fault {
 pub(crate) fn first(message: Result<FromAgent, Unfit>) -> Result<Hello, Fault> {
     match message {
         Ok(FromAgent::Hello(hello)) => Ok(hello),
-        Ok(FromAgent::ConfigResult(_) | FromAgent::Report(_) | FromAgent::Bye(_)) => {
-            Err(Fault::Unannounced)
-        }
+        Ok(
+            FromAgent::ConfigResult(_)
+            | FromAgent::Report(_)
+            | FromAgent::OverridesResult(_)
+            | FromAgent::Bye(_),
+        ) => Err(Fault::Unannounced),
         Err(unfit) if unfit.report_seq.is_some() => Err(Fault::Unannounced),
         Err(unfit) => Err(Fault::Unreadable(unfit.error)),
     }
@@ -143,6 +160,7 @@ pub(crate) struct Session {
     same_history: bool,
     target: Option<Arc<Target>>,
     in_flight: Option<InFlight>,
+    orders: Orders,
     /// What this agent refused in this session. Forgotten with the session: after a reconnect the
     /// same revision is tried again.
     refused: Option<(u64, String)>,
@@ -187,13 +205,14 @@ impl Session {
                 message_bytes: u32::try_from(limits::MESSAGE_BYTES_MAX).unwrap_or(u32::MAX),
                 report_cells: u32::try_from(limits::REPORT_CELLS_MAX).unwrap_or(u32::MAX),
             },
-            capabilities: Vec::new(),
+            capabilities: vec![ABILITY_OVERRIDES.to_owned()],
         };
         let mut session = Self {
             record: record(hello, opening.session_epoch, opening.now_ms),
             same_history,
             target: opening.target,
             in_flight: None,
+            orders: Orders::new(opening.orders),
             refused: None,
             nonce: 0,
             last_heard: opening.now,
@@ -206,6 +225,7 @@ impl Session {
             Effect::Facts,
         ];
         effects.extend(session.push(opening.now));
+        effects.extend(session.order(opening.now, opening.now_ms));
         (session, effects)
     }
 
@@ -231,10 +251,22 @@ impl Session {
         now_ms: u64,
     ) -> Result<Vec<Effect>, Fault> {
         self.last_heard = now;
+        let mut effects = self.take(message, now, now_ms)?;
+        effects.extend(self.order(now, now_ms));
+        Ok(effects)
+    }
+
+    fn take(
+        &mut self,
+        message: Result<FromAgent, Unfit>,
+        now: Instant,
+        now_ms: u64,
+    ) -> Result<Vec<Effect>, Fault> {
         match message {
             Ok(FromAgent::Hello(_)) => Err(Fault::Repeated),
             Ok(FromAgent::ConfigResult(result)) => Ok(self.answered(result, now)),
             Ok(FromAgent::Report(report)) => Ok(self.reported(report, now_ms)),
+            Ok(FromAgent::OverridesResult(result)) => Ok(self.obeyed(result, now, now_ms)),
             Ok(FromAgent::Bye(_)) => {
                 self.record.left = true;
                 self.closed = true;
@@ -253,6 +285,17 @@ impl Session {
     pub(crate) fn aim(&mut self, target: Option<Arc<Target>>, now: Instant) -> Vec<Effect> {
         self.target = target;
         self.push(now).into_iter().collect()
+    }
+
+    /// Takes the operators' orders for the gateway's agents.
+    pub(crate) fn command(
+        &mut self,
+        orders: Option<Arc<StandingOrders>>,
+        now: Instant,
+        now_ms: u64,
+    ) -> Vec<Effect> {
+        self.orders.replace(orders);
+        self.order(now, now_ms).into_iter().collect()
     }
 
     /// Looks at the clock.
@@ -329,6 +372,25 @@ impl Session {
         ];
         effects.extend(self.push(now));
         effects
+    }
+
+    fn obeyed(&mut self, result: OverridesResult, now: Instant, now_ms: u64) -> Vec<Effect> {
+        let held = &mut self.record.overrides;
+        let Some(obeyed) = self.orders.answered(result, held, now, now_ms) else {
+            return Vec::new();
+        };
+        let took = obeyed.took.map(|took| Effect::Obeyed { took });
+        let changed = obeyed.changed.then_some(Effect::Record { notable: true });
+        took.into_iter().chain(changed).collect()
+    }
+
+    /// Sends the operators' orders if the agent lacks them.
+    fn order(&mut self, now: Instant, now_ms: u64) -> Option<Effect> {
+        if self.closed || !self.record.overrides.understood {
+            return None;
+        }
+        let overrides = self.orders.next(&self.record.labels, now, now_ms)?;
+        Some(Effect::Send(FromServer::Overrides(overrides)))
     }
 
     fn reported(&mut self, report: Report, now_ms: u64) -> Vec<Effect> {
@@ -412,34 +474,6 @@ impl Session {
     }
 }
 
-fn record(hello: Hello, session_epoch: u64, now_ms: u64) -> AgentRecord {
-    let (applied_revision, applied_hash, config_source) = match hello.applied {
-        Some(applied) => (applied.revision, applied.hash, applied.source),
-        None => (0, String::new(), ConfigSource::Live),
-    };
-    AgentRecord {
-        gateway: hello.gateway.into(),
-        instance: hello.instance,
-        name: hello.name,
-        labels: hello.labels,
-        version: hello.agent_version,
-        session_epoch,
-        seq: 0,
-        connected_ms: now_ms,
-        report_received_ms: None,
-        left: false,
-        draining: false,
-        applied_revision,
-        applied_hash,
-        config_source,
-        problems: Vec::new(),
-        last_error: None,
-        clock_skew_ms: skew(hello.wall_ms, now_ms),
-        cells: Vec::new(),
-        totals: Totals::default(),
-    }
-}
-
 fn ack(seq: u64, refused: Option<String>) -> Effect {
     Effect::Send(FromServer::ReportAck(ReportAck {
         seq,
@@ -447,36 +481,4 @@ fn ack(seq: u64, refused: Option<String>) -> Effect {
         next_interval: None,
         refused,
     }))
-}
-
-/// What makes two reports look alike to a person: which cells are in which state.
-fn states(
-    cells: &[lanekeeper_model::CellReport],
-) -> impl Iterator<Item = (&str, &str, CellState, bool)> {
-    cells.iter().filter(|cell| cell.is_notable()).map(|cell| {
-        (
-            cell.pool.as_str(),
-            cell.lane.as_str(),
-            cell.state,
-            cell.parked_remaining_ms > 0,
-        )
-    })
-}
-
-/// The agent's clock less ours; what the wire took is part of it.
-fn skew(agent_ms: u64, server_ms: u64) -> i64 {
-    let size = i64::try_from(agent_ms.abs_diff(server_ms)).unwrap_or(i64::MAX);
-    if agent_ms < server_ms { -size } else { size }
-}
-
-/// Spreads timed reports over the interval by the instance's name (FNV-1a), so that a fleet that
-/// connected at one moment does not report at one moment.
-fn phase(instance: &str, interval: Duration) -> Duration {
-    let hash = instance
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-    let interval_ms = u64::try_from(interval.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(hash.checked_rem(interval_ms).unwrap_or(0))
 }

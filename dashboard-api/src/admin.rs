@@ -1,10 +1,11 @@
-//! The admin API: gateways, their configuration and history, tokens, the audit trail.
+//! The admin API: gateways, their configuration and history, overrides, tokens, the audit trail.
 
 pub(crate) mod audit;
 pub(crate) mod circuit_breaker;
 pub(crate) mod config;
 pub(crate) mod gateways;
 mod merge_patch;
+pub(crate) mod overrides;
 pub(crate) mod resources;
 pub(crate) mod revisions;
 pub(crate) mod structural_diff;

@@ -118,6 +118,18 @@ impl App {
         self.fleet.wake();
     }
 
+    /// Tells the control planes about a change of a gateway's orders. The hint may be lost: they poll
+    /// as well.
+    pub(crate) async fn announce_overrides(&self, gateway: &str) {
+        let hint = Hint::Overrides {
+            gateway: GatewayName::new(gateway),
+        };
+        if let Err(error) = self.live.publish(hint).await {
+            tracing::warn!(%error, gateway, "the hint about overrides is lost");
+        }
+        self.fleet.wake();
+    }
+
     /// Forgets verdicts about tokens, here and at the other replicas.
     pub(crate) async fn announce_revocation(&self) {
         self.tokens.clear();
@@ -165,7 +177,7 @@ impl App {
             match hint {
                 Ok(Hint::TokenRevoked) => self.tokens.clear(),
                 Ok(Hint::Revocation) => {}
-                Ok(Hint::Revision { .. } | Hint::Overrides { .. } | Hint::Report { .. }) => {
+                Ok(Hint::Revision { .. } | Hint::Rollout { .. } | Hint::Overrides { .. } | Hint::Report { .. }) => {
                     self.fleet.wake();
                 }
                 Err(RecvError::Lagged(_)) => {

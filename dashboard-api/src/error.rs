@@ -90,6 +90,15 @@ pub(crate) enum Error {
          ETag, or *"
     )]
     GatewayInUse { live: usize },
+    /// An order would leave pools without a member that takes requests.
+    #[error(
+        "this would leave no usable member in {} pool(s): send \"allow_empty\": true to do it all the same",
+        .0.len()
+    )]
+    LastUsableMember(Vec<lanekeeper_model::PoolName>),
+    /// The orders of the gateway changed each time they were looked at.
+    #[error("others change the overrides of this gateway at this moment; try again")]
+    OverridesBusy,
     /// The configuration store or the live view refused, or does not answer.
     #[error(transparent)]
     Store(lanekeeper_store::Error),
@@ -171,6 +180,13 @@ impl Error {
         match self {
             Self::InvalidBody(faults) => faults.clone(),
             Self::InvalidDocument(problems) => problems.iter().cloned().map(Fault::from).collect(),
+            Self::LastUsableMember(pools) => pools
+                .iter()
+                .map(|pool| {
+                    let message = format!("pool '{pool}' would have no usable member");
+                    Fault::at("/allow_empty", "last_usable_member", message)
+                })
+                .collect(),
             Self::UnknownParameter { name, .. } | Self::InvalidParameter { name, .. } => {
                 vec![self.parameter_fault(name)]
             }

@@ -39,6 +39,7 @@ pub(crate) struct Route {
 }
 
 const VIEWER: Access = Access::Needs(Role::Viewer);
+const OPERATOR: Access = Access::Needs(Role::Operator);
 const ADMIN: Access = Access::Needs(Role::Admin);
 
 /// The table.
@@ -67,6 +68,20 @@ pub(crate) fn table() -> Vec<Route> {
         read(VIEWER, routes!(admin::revisions::read)),
         write(ADMIN, "config.write", routes!(admin::revisions::roll_back)),
     ];
+    let overrides = [
+        read(VIEWER, routes!(admin::overrides::list)),
+        write(
+            OPERATOR,
+            "override.create",
+            routes!(admin::overrides::create),
+        ),
+        read(VIEWER, routes!(admin::overrides::show)),
+        write(
+            OPERATOR,
+            "override.release",
+            routes!(admin::overrides::release),
+        ),
+    ];
     let access = [
         read(ADMIN, routes!(admin::tokens::list)),
         write(ADMIN, "token.create", routes!(admin::tokens::create)),
@@ -90,6 +105,7 @@ pub(crate) fn table() -> Vec<Route> {
     fleet
         .into_iter()
         .chain(gateways)
+        .chain(overrides)
         .chain(access)
         .chain(open)
         .collect()

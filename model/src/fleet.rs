@@ -2,18 +2,22 @@
 //! view. Reports, configuration and the time go in, a value comes out, so every replica that holds
 //! the same records answers alike.
 
+mod acknowledgement;
 mod agent_view;
 mod aggregate;
+mod index;
 mod mention;
 mod record;
 mod summary;
 mod view;
 
+pub use acknowledgement::{AckState, Acknowledgement, OrderTimes, acknowledgements};
 pub use agent_view::{AgentView, agent_view};
 pub use aggregate::fleet_view;
+pub use index::{FleetIndex, FoldedFleet};
 pub use record::{
-    AgentRecord, AgentState, FreshWindows, GONE_AFTER_MS, Rejected, STALE_AFTER_MS, agent_state,
-    reports_freshly,
+    AgentRecord, AgentState, FreshWindows, GONE_AFTER_MS, HeldOverrides, Rejected, STALE_AFTER_MS,
+    agent_state, reports_freshly,
 };
 pub use summary::{AgentCounts, CellCounts, Summary, summary};
 pub use view::{

@@ -7,12 +7,14 @@
 //! refuses with a list of all [`Problem`]s at once.
 
 pub mod document;
+pub mod enrolment;
 pub mod fleet;
 pub mod gateway;
 pub mod ids;
 mod nearest;
 pub mod problem;
 pub mod report;
+pub mod rollout;
 mod schema;
 pub mod spec;
 pub mod steer;
@@ -25,4 +27,4 @@ pub use gateway::Gateway;
 pub use ids::{GatewayName, LaneName, PoolName, ProviderName};
 pub use problem::Problem;
 pub use report::{CauseReport, CellReport, CellState, ConfigSource, Report, Totals};
-pub use steer::{Advisory, Override, OverrideAction};
+pub use steer::{Advisory, Override, OverrideAction, StandingOverride, emptied_pools};

@@ -9,6 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{LaneName, PoolName};
 
+mod standing;
+
+pub use standing::{StandingOverride, emptied_pools};
+
 /// What an operator orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -24,9 +28,17 @@ pub enum OverrideAction {
 }
 
 impl OverrideAction {
+    /// Every action.
+    pub const ALL: [Self; 4] = [Self::ForceOpen, Self::ForceClose, Self::Drain, Self::Reset];
+
     /// The action as the API spells it.
     pub fn as_str(self) -> &'static str {
         lanekeeper_breaker::OverrideAction::from(self).as_str()
+    }
+
+    /// Reads the API's spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|action| action.as_str() == name)
     }
 }
 

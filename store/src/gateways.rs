@@ -10,6 +10,7 @@ use crate::engine::{Session, execute, fetch, from_stored, to_stored};
 use crate::error::Error;
 use crate::overrides;
 use crate::revisions::{self, Draft, Revision};
+use crate::rollouts;
 
 /// The glossary word in errors.
 pub(crate) const KIND: &str = "gateway";
@@ -187,17 +188,14 @@ async fn delete(
     if_match: Option<u64>,
     change: &Change,
 ) -> Result<(), Error> {
-    // Nothing to count, but the counter's row is the gateway's lock.
-    execute!(
-        session,
-        sqlx::query("UPDATE revision_counters SET last = last WHERE gateway = $1").bind(name)
-    )?;
+    lock(session, name).await?;
     let (revision, hash) = current(session, name)
         .await?
         .ok_or_else(|| Error::not_found(KIND, name))?;
     if if_match.is_some_and(|expected| expected != revision) {
         return Err(Error::Conflict { current: revision });
     }
+    rollouts::forget(session, name, change.now_ms).await?;
     execute!(
         session,
         sqlx::query("DELETE FROM gateways WHERE name = $1").bind(name)
@@ -206,6 +204,15 @@ async fn delete(
     let entry = NewEntry::done("gateway.delete", resource(name), change)
         .before(json!({ "revision": revision, "hash": hash }));
     audit::append(session, entry).await
+}
+
+/// Takes a gateway's lock without drawing a number: the lock is the counter's row.
+pub(crate) async fn lock(session: &mut Session, name: &str) -> Result<(), Error> {
+    execute!(
+        session,
+        sqlx::query("UPDATE revision_counters SET last = last WHERE gateway = $1").bind(name)
+    )?;
+    Ok(())
 }
 
 /// The current revision of a gateway and its hash; `None` when there is no such gateway.

@@ -9,6 +9,7 @@ mod agents;
 mod audit;
 mod clock;
 mod config_store;
+mod drains;
 mod engine;
 mod enrolment;
 mod error;
@@ -20,6 +21,7 @@ mod outage;
 mod overrides;
 mod random;
 mod revisions;
+mod rollouts;
 #[cfg(feature = "testing")]
 #[expect(
     clippy::expect_used,
@@ -46,6 +48,7 @@ pub use live::{
 };
 pub use overrides::{NewOverride, OVERRIDES_STANDING_MAX, OverrideRow, Standing};
 pub use revisions::Revision;
+pub use rollouts::{Course, RolloutStart, StoredRollout};
 pub use tokens::{ExposeSecret, NewToken, Principal, Role, SecretString, TOKENS_MAX, TokenRow};
 
 /// What every call answers with.

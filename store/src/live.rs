@@ -44,6 +44,11 @@ pub enum Hint {
         /// The gateway's name.
         gateway: GatewayName,
     },
+    /// A rollout of a gateway took a step.
+    Rollout {
+        /// The gateway's name.
+        gateway: GatewayName,
+    },
     /// The operators' orders on a gateway's agents have changed.
     Overrides {
         /// The gateway's name.

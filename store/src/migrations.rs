@@ -25,6 +25,7 @@ const FILES: &[(&str, &str)] = &[
     migration!("0007_create_rollouts"),
     migration!("0008_create_enrolment"),
     migration!("0009_create_idempotency_keys"),
+    migration!("0010_create_drains"),
 ];
 
 /// The number a file's name begins with, which a test holds to.
@@ -71,10 +72,7 @@ mod tests {
         let listed: Vec<&str> = FILES.iter().map(|(name, _)| *name).collect();
         assert_eq!(found, listed);
         let numbers: Vec<i64> = listed.iter().map(|name| number_of(name)).collect();
-        assert!(
-            numbers.is_sorted_by(|one, next| one < next),
-            "{numbers:?}"
-        );
+        assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
         assert_eq!(numbers.first(), Some(&1));
     }
 }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::{ConfigSource, Problem};
 use lanekeeper_proto::limits::{MESSAGE_BYTES_MAX, PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
-    Bye, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, Hello,
+    ABILITY_OVERRIDES, Bye, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, Hello,
+    OverridesResult,
 };
 use lanekeeper_proto::wire::{AgentMessage, ServerMessage, server_message};
 use lanekeeper_proto::{FleetClient, WireError};
@@ -21,11 +22,13 @@ use tonic::{Status as GrpcStatus, Streaming};
 
 use super::Control;
 use super::dial::DialError;
+use super::overrides::Given;
 use super::report::{build, fit_errors, fit_texts};
 use super::session::{Leave, Session, Step, refusal};
 use crate::adopt::{Adopted, Expected};
 use crate::cache::Entry;
 use crate::clock;
+use crate::plane::Plane;
 use crate::status::{Topic, VERSION};
 
 /// How long the server may take to open the stream.
@@ -80,10 +83,39 @@ impl Ended {
 /// Where messages go out.
 struct Outbound {
     queue: mpsc::Sender<AgentMessage>,
-    /// The answer to the last push. Nothing is read while it waits, so one place is enough.
-    answer: Option<ConfigResult>,
+    answers: Answers,
     /// Since when a message has waited for a place.
     waiting_since: Option<Instant>,
+}
+
+/// The answers that wait for a place.
+#[derive(Default)]
+struct Answers {
+    /// To the last push. Nothing is read while it waits, so one place is enough.
+    push: Option<ConfigResult>,
+    /// To the orders that this session was given; a newer one takes its place.
+    orders: Option<OverridesResult>,
+    /// Those orders.
+    given: Option<Given>,
+}
+
+impl Answers {
+    /// Words the answer to the orders anew, as a new revision may have other cells.
+    fn answer_orders(&mut self, plane: &Plane) {
+        if let Some(given) = &self.given {
+            self.orders = Some(given.answer(&plane.unmet_overrides()));
+        }
+    }
+
+    fn wait(&self) -> bool {
+        self.push.is_some() || self.orders.is_some()
+    }
+
+    /// The next one.
+    fn take(&mut self) -> Option<FromAgent> {
+        let push = self.push.take().map(FromAgent::ConfigResult);
+        push.or_else(|| self.orders.take().map(FromAgent::OverridesResult))
+    }
 }
 
 /// A revision that is being tried beside the session, which goes on reporting meanwhile: a large
@@ -108,6 +140,7 @@ enum Taken {
     Nothing,
     Answer(ConfigResult),
     Trial(Trial),
+    Orders(Given),
 }
 
 fn is_push(message: &ServerMessage) -> bool {
@@ -156,7 +189,7 @@ impl Control {
             .map_err(Ended::Stream)?;
         let outbound = Outbound {
             queue,
-            answer: None,
+            answers: Answers::default(),
             waiting_since: None,
         };
         Ok((response.into_inner(), outbound))
@@ -174,7 +207,7 @@ impl Control {
             applied: self.lineage.applied.clone(),
             wall_ms: u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX),
             previous_session_epoch: self.lineage.session_epoch,
-            capabilities: Vec::new(),
+            capabilities: vec![ABILITY_OVERRIDES.to_owned()],
         }
     }
 
@@ -222,7 +255,7 @@ impl Control {
                 Err(leave) => return leave.into(),
             };
             let mut wake = session.wake_at();
-            let sending = report_due || outbound.answer.is_some();
+            let sending = report_due || outbound.answers.wait();
             if sending {
                 let since = *outbound.waiting_since.get_or_insert(now);
                 if now >= since + STALL_TIMEOUT {
@@ -231,13 +264,11 @@ impl Control {
                 wake = since + STALL_TIMEOUT;
             }
             if trial.is_none()
-                && outbound.answer.is_none()
+                && outbound.answers.push.is_none()
                 && let Some(push) = held.pop_front()
             {
                 match self.take(session, push) {
-                    Ok(Taken::Nothing) => {}
-                    Ok(Taken::Answer(answer)) => outbound.answer = Some(answer),
-                    Ok(Taken::Trial(begun)) => *trial = Some(begun),
+                    Ok(taken) => self.follow(taken, &mut outbound.answers, trial),
                     Err(leave) => return leave.into(),
                 }
                 continue;
@@ -248,20 +279,18 @@ impl Control {
                 place = outbound.queue.reserve(), if sending => {
                     let Ok(place) = place else { return Ended::Closed };
                     outbound.waiting_since = None;
-                    let message = match outbound.answer.take() {
-                        Some(answer) => Some(FromAgent::ConfigResult(answer)),
-                        None => self.report(session),
-                    };
+                    let message = outbound.answers.take().or_else(|| self.report(session));
                     if let Some(message) = message {
                         place.send(message.into());
                     }
                 }
-                tried = finished(trial), if trial.is_some() && outbound.answer.is_none() => {
+                tried = finished(trial), if trial.is_some() && outbound.answers.push.is_none() => {
                     if let Some(Trial { push, .. }) = trial.take() {
-                        outbound.answer = Some(self.judge(session, push, tried));
+                        outbound.answers.push = Some(self.judge(session, push, tried));
+                        outbound.answers.answer_orders(&plane);
                     }
                 }
-                received = inbound.message(), if outbound.answer.is_none() && held.len() < HELD_PUSHES_MAX => {
+                received = inbound.message(), if outbound.answers.push.is_none() && held.len() < HELD_PUSHES_MAX => {
                     let message = match received {
                         Ok(Some(message)) => message,
                         Ok(None) => return Ended::Closed,
@@ -272,9 +301,7 @@ impl Control {
                         continue;
                     }
                     match self.take(session, message) {
-                        Ok(Taken::Nothing) => {}
-                        Ok(Taken::Answer(answer)) => outbound.answer = Some(answer),
-                        Ok(Taken::Trial(begun)) => *trial = Some(begun),
+                        Ok(taken) => self.follow(taken, &mut outbound.answers, trial),
                         Err(leave) => return leave.into(),
                     }
                 }
@@ -287,6 +314,19 @@ impl Control {
                     session.stir(clock::now());
                 }
                 () = sleep_until(wake.into()) => {}
+            }
+        }
+    }
+
+    /// Does what a message leads to.
+    fn follow(&self, taken: Taken, answers: &mut Answers, trial: &mut Option<Trial>) {
+        match taken {
+            Taken::Nothing => {}
+            Taken::Answer(answer) => answers.push = Some(answer),
+            Taken::Trial(begun) => *trial = Some(begun),
+            Taken::Orders(given) => {
+                answers.given = Some(given);
+                answers.answer_orders(&self.plane);
             }
         }
     }
@@ -340,6 +380,7 @@ impl Control {
                 Ok(Taken::Answer(answer))
             }
             Step::Adopt(push) => Ok(Taken::Trial(self.adopt(push))),
+            Step::Obey(overrides) => Ok(Taken::Orders(Given::obey(&self.plane, overrides))),
         }
     }
 

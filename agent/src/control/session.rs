@@ -8,7 +8,7 @@ use lanekeeper_model::{ConfigSource, Problem};
 use lanekeeper_proto::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
     AppliedRevision, ConfigOutcome, ConfigPush, ConfigResult, FromServer, Goodbye, Limits,
-    ReportAck, Welcome,
+    Overrides, ReportAck, Welcome,
 };
 
 /// How long a server may take to answer the Hello.
@@ -85,6 +85,8 @@ pub(crate) enum Step {
     Adopt(ConfigPush),
     /// Send this answer.
     Answer(ConfigResult),
+    /// Put these orders into force and answer.
+    Obey(Overrides),
 }
 
 /// A report that is due, to be filled with the cells of the moment it is sent.
@@ -187,6 +189,7 @@ impl Session {
                 open.acknowledged(&ack, now);
                 Ok(Step::None)
             }
+            (FromServer::Overrides(overrides), Some(_)) => Ok(Step::Obey(overrides)),
         }
     }
 

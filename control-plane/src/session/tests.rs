@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use lanekeeper_model::CellReport;
+use lanekeeper_model::{CellReport, CellState};
 use lanekeeper_proto::message::{AppliedRevision, Bye};
 
 use super::*;
@@ -32,6 +32,7 @@ impl Bench {
             control_epoch: EPOCH.to_owned(),
             head: target.as_ref().map(|target| target.revision),
             target,
+            orders: None,
             now: self.start,
             now_ms: 1_000_000,
         };

@@ -9,6 +9,7 @@ use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Largest gateway document, bytes.
@@ -48,6 +49,55 @@ impl Fields {
             None => self.refuse(field, "missing", "must be given"),
         }
         None
+    }
+
+    /// A text that may be left out or null.
+    pub(crate) fn optional_text(&mut self, field: &str) -> Option<String> {
+        match self.given.remove(field)? {
+            Value::Null => None,
+            Value::String(text) => Some(text),
+            _ => {
+                self.refuse(field, "wrong_type", "must be a string or null");
+                None
+            }
+        }
+    }
+
+    /// Texts by name; none when left out or null.
+    pub(crate) fn texts_by_name(&mut self, field: &str) -> BTreeMap<String, String> {
+        let given = match self.given.remove(field) {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(given)) => given,
+            Some(_) => {
+                self.refuse(field, "wrong_type", "must be an object of strings");
+                Map::new()
+            }
+        };
+        let mut texts = BTreeMap::new();
+        for (name, value) in given {
+            match value {
+                Value::String(text) => {
+                    texts.insert(name, text);
+                }
+                _ => {
+                    let place = format!("{field}/{}", escape(&name));
+                    self.refuse(&place, "wrong_type", "must be a string");
+                }
+            }
+        }
+        texts
+    }
+
+    /// A yes or no; no when left out or null.
+    pub(crate) fn flag(&mut self, field: &str) -> bool {
+        match self.given.remove(field) {
+            Some(Value::Bool(flag)) => flag,
+            None | Some(Value::Null) => false,
+            Some(_) => {
+                self.refuse(field, "wrong_type", "must be true or false");
+                false
+            }
+        }
     }
 
     /// A whole number that may be left out or null.

@@ -80,6 +80,24 @@ pub struct AgentRecord {
     /// The totals of its latest report.
     #[serde(default)]
     pub totals: Totals,
+    /// What it said of the operators' orders it was given.
+    #[serde(default)]
+    pub overrides: HeldOverrides,
+}
+
+/// The operators' orders an agent has acknowledged: the latest whole set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeldOverrides {
+    /// The agent understands overrides; one of an older release is not sent them.
+    pub understood: bool,
+    /// Which state of the gateway's orders it acknowledged; 0 = none yet.
+    pub generation: u64,
+    /// The orders it carries out or has carried out, by id, with the time of the first
+    /// acknowledgement in unix milliseconds by the server's clock.
+    pub applied: BTreeMap<String, u64>,
+    /// The orders it cannot carry out, by id, with the reason for people.
+    pub refused: BTreeMap<String, String>,
 }
 
 impl AgentRecord {

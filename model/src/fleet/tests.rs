@@ -34,6 +34,7 @@ fn agent(name: &str, report_age_ms: u64, cells: Vec<CellReport>) -> AgentRecord 
         clock_skew_ms: -1_500,
         cells,
         totals: Totals::default(),
+        overrides: HeldOverrides::default(),
     }
 }
 

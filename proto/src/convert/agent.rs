@@ -7,7 +7,9 @@ use lanekeeper_model::{ConfigSource, Problem, Report};
 use super::bounds::{at_most, gateway, name, required, text, texts, unknown};
 use crate::error::{Unfit, WireError};
 use crate::limits::{CAPABILITIES_MAX, LABELS_MAX, PROBLEMS_MAX};
-use crate::message::{AppliedRevision, Bye, ConfigOutcome, ConfigResult, FromAgent, Hello};
+use crate::message::{
+    AppliedRevision, Bye, ConfigOutcome, ConfigResult, FromAgent, Hello, OverridesResult,
+};
 use crate::wire;
 use crate::wire::agent_message::Message;
 
@@ -38,6 +40,11 @@ impl TryFrom<wire::AgentMessage> for FromAgent {
             Message::Bye(bye) => Ok(Self::Bye(Bye {
                 reason: text(bye.reason, "bye.reason")?,
             })),
+            Message::OverridesResult(result) => {
+                let result = OverridesResult::try_from(result)
+                    .map_err(|error| error.within("overrides_result"))?;
+                Ok(Self::OverridesResult(result))
+            }
         }
     }
 }
@@ -49,6 +56,7 @@ impl From<FromAgent> for wire::AgentMessage {
             FromAgent::ConfigResult(result) => Message::ConfigResult(result.into()),
             FromAgent::Report(report) => Message::Report(report.into()),
             FromAgent::Bye(bye) => Message::Bye(wire::Bye { reason: bye.reason }),
+            FromAgent::OverridesResult(result) => Message::OverridesResult(result.into()),
         };
         Self {
             message: Some(message),

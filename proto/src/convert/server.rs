@@ -5,7 +5,9 @@ use std::time::Duration;
 use super::bounds::{at_most, millis, name, required, text};
 use crate::error::WireError;
 use crate::limits::{CAPABILITIES_MAX, DOCUMENT_BYTES_MAX};
-use crate::message::{ConfigPush, FromServer, Goodbye, GoodbyeReason, Limits, ReportAck, Welcome};
+use crate::message::{
+    ConfigPush, FromServer, Goodbye, GoodbyeReason, Limits, Overrides, ReportAck, Welcome,
+};
 use crate::wire;
 use crate::wire::server_message::Message;
 
@@ -26,6 +28,9 @@ impl TryFrom<wire::ServerMessage> for FromServer {
             Message::Goodbye(goodbye) => Goodbye::try_from(goodbye)
                 .map(Self::Goodbye)
                 .map_err(|error| error.within("goodbye")),
+            Message::Overrides(overrides) => Overrides::try_from(overrides)
+                .map(Self::Overrides)
+                .map_err(|error| error.within("overrides")),
         }
     }
 }
@@ -37,6 +42,7 @@ impl From<FromServer> for wire::ServerMessage {
             FromServer::ConfigPush(push) => Message::ConfigPush(push.into()),
             FromServer::ReportAck(ack) => Message::ReportAck(ack.into()),
             FromServer::Goodbye(goodbye) => Message::Goodbye(goodbye.into()),
+            FromServer::Overrides(overrides) => Message::Overrides(overrides.into()),
         };
         Self {
             message: Some(message),

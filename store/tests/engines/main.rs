@@ -12,6 +12,7 @@
 mod stores;
 mod agents;
 mod audit;
+mod drains;
 mod embedded;
 mod idempotency;
 mod live;

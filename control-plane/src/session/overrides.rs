@@ -1,0 +1,137 @@
+//! The operators' orders within one session: what the agent was sent, what it said of it, and what
+//! it lacks. At most one set is unanswered; while it is, the newest one waits.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use lanekeeper_model::Override;
+use lanekeeper_model::fleet::HeldOverrides;
+use lanekeeper_proto::message::{Overrides, OverridesResult};
+
+use crate::override_watch::StandingOrders;
+
+/// How long a set may go unanswered before a newer one may follow it. An agent obeys within
+/// milliseconds; the rest is for a starved one.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// One session's share of the gateway's orders.
+#[derive(Debug)]
+pub(super) struct Orders {
+    /// What stands; `None` while it has not been read, which is not the same as nothing.
+    standing: Option<Arc<StandingOrders>>,
+    /// The standing set whose part for this agent was looked at last.
+    seen: Option<u64>,
+    /// The ids that were sent last, with their set; `None` before the first.
+    sent: Option<(u64, Vec<String>)>,
+    /// When the unanswered set was sent.
+    in_flight: Option<Instant>,
+}
+
+/// What came of an answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Obeyed {
+    /// From sending to the answer; `None` when the agent speaks of it again.
+    pub(super) took: Option<Duration>,
+    /// The record says something else now.
+    pub(super) changed: bool,
+}
+
+impl Orders {
+    pub(super) fn new(standing: Option<Arc<StandingOrders>>) -> Self {
+        Self {
+            standing,
+            seen: None,
+            sent: None,
+            in_flight: None,
+        }
+    }
+
+    pub(super) fn replace(&mut self, standing: Option<Arc<StandingOrders>>) {
+        self.standing = standing;
+    }
+
+    /// The set to send now. The first of a session is sent even when it is empty: the agent may hold
+    /// orders of an earlier session that are over. A change that does not concern the agent is not
+    /// told.
+    pub(super) fn next(
+        &mut self,
+        labels: &BTreeMap<String, String>,
+        now: Instant,
+        now_ms: u64,
+    ) -> Option<Overrides> {
+        let standing = self.standing.as_ref()?;
+        if self.seen == Some(standing.generation) {
+            return None;
+        }
+        let waits = |sent: Instant| now.saturating_duration_since(sent) < ANSWER_TIMEOUT;
+        if self.in_flight.is_some_and(waits) {
+            return None;
+        }
+        let orders: Vec<Override> = standing
+            .orders
+            .iter()
+            .filter(|order| order.selects(labels))
+            .filter_map(|order| order.at(now_ms))
+            .collect();
+        self.seen = Some(standing.generation);
+        let ids = orders.iter().map(|order| &order.id);
+        if self
+            .sent
+            .as_ref()
+            .is_some_and(|(_, sent)| ids.clone().eq(sent))
+        {
+            return None;
+        }
+        self.sent = Some((standing.generation, ids.cloned().collect()));
+        self.in_flight = Some(now);
+        Some(Overrides {
+            generation: standing.generation,
+            orders,
+            unreadable: Vec::new(),
+        })
+    }
+
+    /// Takes an answer to the latest set; `None` for one to an earlier set.
+    pub(super) fn answered(
+        &mut self,
+        result: OverridesResult,
+        held: &mut HeldOverrides,
+        now: Instant,
+        now_ms: u64,
+    ) -> Option<Obeyed> {
+        let (generation, sent) = self.sent.as_ref()?;
+        if result.generation != *generation {
+            return None;
+        }
+        let applied = result
+            .applied
+            .into_iter()
+            .filter(|id| sent.contains(id))
+            .map(|id| {
+                let since_ms = held.applied.get(&id).copied().unwrap_or(now_ms);
+                (id, since_ms)
+            });
+        let refused = result
+            .refused
+            .into_iter()
+            .filter(|refused| sent.contains(&refused.id))
+            .map(|refused| (refused.id, refused.reason));
+        let said = HeldOverrides {
+            understood: true,
+            generation: *generation,
+            applied: applied.collect(),
+            refused: refused.collect(),
+        };
+        let changed = *held != said;
+        *held = said;
+        let sent = self.in_flight.take();
+        Some(Obeyed {
+            took: sent.map(|sent| now.saturating_duration_since(sent)),
+            changed,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,533 @@
+//! Overrides: operators' orders on the cells of a lane, with an end, and what the agents say of them.
+
+use super::{change, config};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::clock;
+use crate::error::{Error, Fault};
+use crate::fleet::Picture;
+use crate::input::body::{Fields, Form};
+use crate::input::{Json, Path, Query, cursor};
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use http::header::LOCATION;
+use lanekeeper_model::fleet::{AckState, Acknowledgement, OrderTimes, acknowledgements};
+use lanekeeper_model::{
+    Gateway, LaneName, OverrideAction, PoolName, StandingOverride, check_json, emptied_pools,
+};
+use lanekeeper_store::{NewOverride, OverrideRow};
+use std::collections::BTreeMap;
+
+/// Shortest life of an order, seconds.
+const MIN_TTL_SECS: u64 = 1;
+/// Longest life of an order, seconds: a week. What shall last longer belongs into the document.
+const MAX_TTL_SECS: u64 = 7 * 24 * 60 * 60;
+/// How long a reset waits for agents that are not connected, unless the operator says otherwise,
+/// seconds.
+const RESET_TTL_SECS: u64 = 60;
+/// Longest reason, bytes.
+const MAX_REASON_BYTES: usize = 500;
+/// Longest lane, pool, label or label's value, bytes.
+const MAX_NAME_BYTES: usize = 256;
+/// Most labels of a selection.
+const MAX_LABELS: usize = 16;
+/// Acknowledgements told of one order; the counts are of all.
+const MAX_ACKS: usize = 1000;
+/// Times the orders are looked at anew when others change them meanwhile.
+const ATTEMPTS: usize = 8;
+
+/// An order to give.
+#[derive(utoipa::ToSchema)]
+pub(crate) struct OverrideForm {
+    /// What to do.
+    #[schema(value_type = OrderedAction)]
+    action: OverrideAction,
+    /// The pool whose cells are meant; empty for direct routes, null or left out for all.
+    pool: Option<String>,
+    /// The lane.
+    lane: String,
+    /// Labels an agent must have; left out = every agent of the gateway.
+    #[schema(required = false)]
+    agents: BTreeMap<String, String>,
+    /// Why. 1 to 500 bytes.
+    reason: String,
+    /// How long it lasts, seconds, at most a week. Required except for a reset, which waits a minute
+    /// for agents that are not connected.
+    ttl_secs: Option<u64>,
+    /// Do it even when a pool is left without a usable member.
+    #[schema(required = false)]
+    allow_empty: bool,
+}
+
+/// What an operator orders.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the model's type to readers of the API")]
+pub(crate) enum OrderedAction {
+    /// Refuse every attempt.
+    ForceOpen,
+    /// Admit every attempt and record without tripping.
+    ForceClose,
+    /// Let running attempts finish and admit no new one.
+    Drain,
+    /// Close the cells and forget their history, once.
+    Reset,
+}
+
+impl Form for OverrideForm {
+    const FIELDS: &'static [&'static str] = &[
+        "action",
+        "pool",
+        "lane",
+        "agents",
+        "reason",
+        "ttl_secs",
+        "allow_empty",
+    ];
+
+    fn read(fields: &mut Fields) -> Option<Self> {
+        let action = fields.text("action").and_then(|word| {
+            let action = OverrideAction::from_name(&word);
+            if action.is_none() {
+                let message = "must be force_open, force_close, drain or reset";
+                fields.refuse("action", "invalid_value", message);
+            }
+            action
+        });
+        let pool = fields.optional_text("pool");
+        if let Some(pool) = &pool {
+            check_word(fields, "pool", pool, 0, MAX_NAME_BYTES);
+        }
+        let lane = fields.text("lane");
+        if let Some(lane) = &lane {
+            check_word(fields, "lane", lane, 1, MAX_NAME_BYTES);
+        }
+        let agents = fields.texts_by_name("agents");
+        if agents.len() > MAX_LABELS {
+            let message = format!("must be at most {MAX_LABELS} labels");
+            fields.refuse("agents", "out_of_range", message);
+        }
+        for (label, value) in &agents {
+            check_word(fields, "agents", label, 1, MAX_NAME_BYTES);
+            check_word(fields, "agents", value, 0, MAX_NAME_BYTES);
+        }
+        let reason = fields.text("reason");
+        if let Some(reason) = &reason {
+            check_word(fields, "reason", reason.trim(), 1, MAX_REASON_BYTES);
+        }
+        let ttl_secs = fields.whole("ttl_secs");
+        match (ttl_secs, action) {
+            (Some(secs), _) if !(MIN_TTL_SECS..=MAX_TTL_SECS).contains(&secs) => {
+                let message = format!("must be between {MIN_TTL_SECS} and {MAX_TTL_SECS}");
+                fields.refuse("ttl_secs", "out_of_range", message);
+            }
+            (None, Some(OverrideAction::Reset) | None) | (Some(_), _) => {}
+            (None, Some(_)) => fields.refuse("ttl_secs", "missing", "must be given"),
+        }
+        Some(Self {
+            action: action?,
+            pool,
+            lane: lane?,
+            agents,
+            reason: reason?,
+            ttl_secs,
+            allow_empty: fields.flag("allow_empty"),
+        })
+    }
+}
+
+/// Notes a text that is too short, too long or steers terminals.
+fn check_word(fields: &mut Fields, field: &str, text: &str, min: usize, max: usize) {
+    if !(min..=max).contains(&text.len()) {
+        let message = format!("must be {min} to {max} bytes");
+        fields.refuse(field, "out_of_range", message);
+    }
+    if text.chars().any(char::is_control) {
+        let message = "must not have control characters";
+        fields.refuse(field, "invalid_value", message);
+    }
+}
+
+/// Where an order stands in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OverrideState {
+    /// In force, or on its way.
+    Standing,
+    /// Ended by an operator.
+    Released,
+    /// Ended by itself.
+    Expired,
+}
+
+/// One order.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct OverrideInfo {
+    /// Names the order in paths.
+    id: String,
+    /// The gateway.
+    gateway: String,
+    /// What is ordered.
+    #[schema(value_type = OrderedAction)]
+    action: OverrideAction,
+    /// The pool whose cells are meant; empty for direct routes, null for all.
+    pool: Option<String>,
+    /// The lane.
+    lane: String,
+    /// Labels an agent must have; empty = every agent.
+    agents: BTreeMap<String, String>,
+    /// Why.
+    reason: String,
+    /// Who gave it: a token's name.
+    actor: String,
+    /// When it was given, RFC 3339.
+    created_at: String,
+    /// When it ends by itself, RFC 3339.
+    expires_at: String,
+    /// Seconds until then; 0 when it is over.
+    remaining_secs: f64,
+    /// When it was released, RFC 3339; null when it was not.
+    released_at: Option<String>,
+    /// Where it stands in its life.
+    state: OverrideState,
+    /// Agents it has not reached.
+    agents_pending: usize,
+    /// Agents it is in force on, or was carried out on.
+    agents_applied: usize,
+    /// What each agent says of it, the pending ones first, at most 1,000. Of a released order: the
+    /// agents that have not heard of its end.
+    #[schema(value_type = Vec<Ack>)]
+    acks: Vec<Acknowledgement>,
+}
+
+/// One agent's word on an order.
+#[derive(utoipa::ToSchema)]
+#[expect(dead_code, reason = "describes the model's type to readers of the API")]
+pub(crate) struct Ack {
+    /// The agent's name.
+    agent: String,
+    /// The agent's instance.
+    instance: String,
+    /// How it stands to the order.
+    state: AckWord,
+    /// Seconds since it was applied; for a pending one since it was given, for one that is gone
+    /// since its last sign.
+    age_secs: f64,
+    /// Why it is still pending, where that is known.
+    reason: Option<String>,
+}
+
+/// How an agent stands to an order.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes the model's type to readers of the API")]
+pub(crate) enum AckWord {
+    /// It has not said that the order took effect.
+    Pending,
+    /// The order took effect there.
+    Applied,
+    /// It left, or has been silent for long, since the order was given.
+    Gone,
+}
+
+impl OverrideInfo {
+    fn new(row: OverrideRow, picture: &Picture) -> Self {
+        let now_ms = clock::now_ms();
+        let times = OrderTimes {
+            created_ms: row.created_ms,
+            released_ms: row.released_ms,
+            now_ms,
+        };
+        let records = picture.records_of(&row.gateway);
+        let mut acks = acknowledgements(&row.order, times, records, picture.windows());
+        let count = |state| acks.iter().filter(|ack| ack.state == state).count();
+        let (pending, applied) = (count(AckState::Pending), count(AckState::Applied));
+        acks.truncate(MAX_ACKS);
+        let remaining_ms = row.order.expires_ms.saturating_sub(now_ms);
+        let state = match row.released_ms {
+            Some(_) => OverrideState::Released,
+            None if remaining_ms == 0 => OverrideState::Expired,
+            None => OverrideState::Standing,
+        };
+        let remaining_ms = match state {
+            OverrideState::Standing => remaining_ms,
+            OverrideState::Released | OverrideState::Expired => 0,
+        };
+        Self {
+            id: row.order.id,
+            gateway: row.gateway,
+            action: row.order.action,
+            pool: row.order.pool.map(|pool| pool.to_string()),
+            lane: row.order.lane.to_string(),
+            agents: row.order.agents,
+            reason: row.reason,
+            actor: row.actor,
+            created_at: clock::rfc3339(row.created_ms),
+            expires_at: clock::rfc3339(row.order.expires_ms),
+            remaining_secs: remaining_ms as f64 / 1000.0,
+            released_at: row.released_ms.map(clock::rfc3339),
+            state,
+            agents_pending: pending,
+            agents_applied: applied,
+            acks,
+        }
+    }
+}
+
+/// What the list of orders is asked.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct OverridesQuery {
+    /// Where to go on: `next_cursor` of the page before.
+    cursor: Option<String>,
+    /// Entries of the page, 1 to 250. Default 100.
+    #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
+    limit: Option<String>,
+    /// `ended` lists released and expired orders too.
+    #[param(inline, value_type = Option<AlsoListed>)]
+    include: Option<String>,
+}
+
+/// What is listed beside orders that stand.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes a parameter to readers of the API")]
+enum AlsoListed {
+    Ended,
+}
+
+/// A page of orders, the latest first.
+#[derive(serde::Serialize, utoipa::ToSchema)]
+pub(crate) struct OverridePage {
+    /// The orders.
+    overrides: Vec<OverrideInfo>,
+    /// Where the next page starts; null on the last one.
+    next_cursor: Option<String>,
+}
+
+/// List the overrides of a gateway that stand, the latest first.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/gateways/{gateway}/overrides",
+    operation_id = "list_overrides",
+    tag = "overrides",
+    params(("gateway" = String, Path, description = "The gateway's name"), OverridesQuery),
+    responses(
+        (status = 200, description = "A page of overrides", body = OverridePage),
+        (status = 404, description = "There is no such gateway",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn list(
+    State(app): State<App>,
+    Path(gateway): Path<String>,
+    Query(query): Query<OverridesQuery>,
+) -> Result<axum::Json<OverridePage>, Error> {
+    let limit = cursor::limit(query.limit.as_deref())?;
+    let before = cursor::parsed(query.cursor.as_deref())?;
+    let standing_at_ms = match query.include.as_deref() {
+        None => Some(clock::now_ms()),
+        Some("ended") => None,
+        Some(_) => {
+            return Err(Error::InvalidParameter {
+                name: "include".to_owned(),
+                reason: "must be 'ended'".to_owned(),
+            });
+        }
+    };
+    check_gateway(&app, &gateway).await?;
+    let mut rows = app
+        .store
+        .overrides(&gateway, before, standing_at_ms, limit + 1)
+        .await?;
+    let next_cursor = cursor::cut(&mut rows, limit, |row| row.order.number.to_string());
+    let picture = app.fleet.picture().await?;
+    Ok(axum::Json(OverridePage {
+        overrides: rows
+            .into_iter()
+            .map(|row| OverrideInfo::new(row, &picture))
+            .collect(),
+        next_cursor,
+    }))
+}
+
+/// Show one override with what the agents say of it.
+#[utoipa::path(
+    get,
+    path = "/admin/v1/gateways/{gateway}/overrides/{id}",
+    operation_id = "show_override",
+    tag = "overrides",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("id" = String, Path, description = "The override's id")
+    ),
+    responses(
+        (status = 200, description = "The override", body = OverrideInfo),
+        (status = 404, description = "There is no such override",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn show(
+    State(app): State<App>,
+    Path((gateway, id)): Path<(String, String)>,
+) -> Result<axum::Json<OverrideInfo>, Error> {
+    let row = app.store.override_of(&gateway, &id).await?;
+    let row = row.ok_or(Error::NotFound {
+        kind: "override",
+        name: id,
+    })?;
+    let picture = app.fleet.picture().await?;
+    Ok(axum::Json(OverrideInfo::new(row, &picture)))
+}
+
+/// Give an order. Connected agents obey within a second.
+#[utoipa::path(
+    post,
+    path = "/admin/v1/gateways/{gateway}/overrides",
+    operation_id = "create_override",
+    tag = "overrides",
+    params(("gateway" = String, Path, description = "The gateway's name")),
+    request_body = OverrideForm,
+    responses(
+        (status = 201, description = "It stands", body = OverrideInfo),
+        (status = 400, description = "A field cannot be used, or names no pool or lane; all are listed",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such gateway",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 409, description = "A pool would be left without a usable member, or there are as \
+         many orders as there may be",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn create(
+    State(app): State<App>,
+    caller: Caller,
+    Path(gateway): Path<String>,
+    Json(form): Json<OverrideForm>,
+) -> Result<Response, Error> {
+    let change = change(&caller, Some(form.reason.trim().to_owned()))?;
+    let document = config::current(&app, &gateway).await?.document;
+    let checked = tokio::task::spawn_blocking(move || check_json(&document))
+        .await
+        .map_err(|error| Error::Internal(error.into()))?
+        .map_err(Error::InvalidDocument)?;
+    let ttl_secs = form.ttl_secs.unwrap_or(RESET_TTL_SECS);
+    let new = NewOverride {
+        action: form.action,
+        pool: form.pool.map(PoolName::from),
+        lane: LaneName::from(form.lane),
+        agents: form.agents,
+        reason: change.message.clone(),
+        expires_ms: change.now_ms.saturating_add(ttl_secs.saturating_mul(1000)),
+    };
+    check_references(&checked.gateway, &new)?;
+    for _ in 0..ATTEMPTS {
+        let standing = app
+            .store
+            .standing_overrides(&gateway, change.now_ms)
+            .await?;
+        if !form.allow_empty {
+            let orders: Vec<StandingOverride> =
+                standing.rows.into_iter().map(|row| row.order).collect();
+            let emptied = emptied_pools(&checked.gateway, &orders, &as_standing(&new));
+            if !emptied.is_empty() {
+                return Err(Error::LastUsableMember(emptied));
+            }
+        }
+        let created = app
+            .store
+            .create_override(&gateway, &new, standing.generation, &change)
+            .await?;
+        if let Some(row) = created {
+            app.announce_overrides(&gateway).await;
+            let id = &row.order.id;
+            let location = format!("/admin/v1/gateways/{gateway}/overrides/{id}");
+            let picture = app.fleet.picture().await?;
+            let body = axum::Json(OverrideInfo::new(row, &picture));
+            return Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response());
+        }
+    }
+    Err(Error::OverridesBusy)
+}
+
+/// Release an order before its end. One that is over already is left as it is.
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/gateways/{gateway}/overrides/{id}",
+    operation_id = "release_override",
+    tag = "overrides",
+    params(
+        ("gateway" = String, Path, description = "The gateway's name"),
+        ("id" = String, Path, description = "The override's id")
+    ),
+    responses(
+        (status = 204, description = "It is over; connected agents hear of it within a second"),
+        (status = 404, description = "There is no such override",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn release(
+    State(app): State<App>,
+    caller: Caller,
+    Path((gateway, id)): Path<(String, String)>,
+) -> Result<StatusCode, Error> {
+    let change = change(&caller, None)?;
+    app.store.release_override(&gateway, &id, &change).await?;
+    app.announce_overrides(&gateway).await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+async fn check_gateway(app: &App, gateway: &str) -> Result<(), Error> {
+    match app.store.gateway(gateway).await? {
+        Some(_) => Ok(()),
+        None => Err(Error::NotFound {
+            kind: "gateway",
+            name: gateway.to_owned(),
+        }),
+    }
+}
+
+/// Refuses an order on a pool or lane that the gateway does not have.
+fn check_references(gateway: &Gateway, new: &NewOverride) -> Result<(), Error> {
+    let mut faults = Vec::new();
+    let unknown = |pointer: &str, message: String| Fault::at(pointer, "unknown_reference", message);
+    let lane_is_known = gateway.lanes.contains_key(&*new.lane);
+    if !lane_is_known {
+        let message = format!("the gateway has no lane '{}'", new.lane);
+        faults.push(unknown("/lane", message));
+    }
+    if let Some(name) = new.pool.as_ref().filter(|pool| !pool.is_direct()) {
+        match gateway.pools.get(&**name) {
+            None => faults.push(unknown(
+                "/pool",
+                format!("the gateway has no pool '{name}'"),
+            )),
+            Some(pool) if lane_is_known => {
+                if !pool.members.iter().any(|member| member.lane == new.lane) {
+                    let message = format!("'{}' is no member of pool '{name}'", new.lane);
+                    faults.push(unknown("/lane", message));
+                }
+            }
+            Some(_) => {}
+        }
+    }
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::InvalidBody(faults))
+    }
+}
+
+/// The order as the latest of those that stand.
+fn as_standing(new: &NewOverride) -> StandingOverride {
+    StandingOverride {
+        id: String::new(),
+        number: u64::MAX,
+        action: new.action,
+        pool: new.pool.clone(),
+        lane: new.lane.clone(),
+        agents: new.agents.clone(),
+        expires_ms: new.expires_ms,
+    }
+}

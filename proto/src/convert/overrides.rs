@@ -1,0 +1,135 @@
+//! Operators' orders and the answer to them. An order that this build cannot read is set apart with
+//! the field at fault instead of failing the set: the others are wanted all the same.
+
+use lanekeeper_model::{LaneName, Override, OverrideAction, PoolName};
+
+use super::bounds::{at_most, name, required, text, unknown};
+use crate::error::WireError;
+use crate::limits::OVERRIDES_MAX;
+use crate::message::{Overrides, OverridesResult, RefusedOverride};
+use crate::wire;
+
+impl TryFrom<wire::Overrides> for Overrides {
+    type Error = WireError;
+
+    fn try_from(overrides: wire::Overrides) -> Result<Self, WireError> {
+        at_most(overrides.orders.len(), "orders", OVERRIDES_MAX)?;
+        let mut orders = Vec::with_capacity(overrides.orders.len());
+        let mut unreadable = Vec::new();
+        for (index, order) in overrides.orders.into_iter().enumerate() {
+            let within = |error: WireError| error.within(&format!("orders[{index}]"));
+            let id = required(order.id.clone(), "id").map_err(within)?;
+            match read(id.clone(), order) {
+                Ok(order) => orders.push(order),
+                Err(error) => unreadable.push(RefusedOverride {
+                    id,
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        Ok(Self {
+            generation: overrides.generation,
+            orders,
+            unreadable,
+        })
+    }
+}
+
+fn read(id: String, order: wire::Override) -> Result<Override, WireError> {
+    let action = match wire::OverrideAction::try_from(order.action) {
+        Ok(wire::OverrideAction::ForceOpen) => OverrideAction::ForceOpen,
+        Ok(wire::OverrideAction::ForceClose) => OverrideAction::ForceClose,
+        Ok(wire::OverrideAction::Drain) => OverrideAction::Drain,
+        Ok(wire::OverrideAction::Reset) => OverrideAction::Reset,
+        Ok(wire::OverrideAction::Unspecified) | Err(_) => {
+            return Err(unknown("action", order.action));
+        }
+    };
+    let pool = order.pool.map(|pool| name(pool, "pool")).transpose()?;
+    Ok(Override {
+        id,
+        pool: pool.map(PoolName::from),
+        lane: LaneName::from(required(order.lane, "lane")?),
+        action,
+        remaining_ms: order.remaining_ms,
+    })
+}
+
+impl From<Overrides> for wire::Overrides {
+    fn from(overrides: Overrides) -> Self {
+        Self {
+            generation: overrides.generation,
+            orders: overrides.orders.into_iter().map(Into::into).collect(),
+        }
+    }
+}
+
+impl From<Override> for wire::Override {
+    fn from(order: Override) -> Self {
+        let action = match order.action {
+            OverrideAction::ForceOpen => wire::OverrideAction::ForceOpen,
+            OverrideAction::ForceClose => wire::OverrideAction::ForceClose,
+            OverrideAction::Drain => wire::OverrideAction::Drain,
+            OverrideAction::Reset => wire::OverrideAction::Reset,
+        };
+        Self {
+            id: order.id,
+            pool: order.pool.map(|pool| pool.to_string()),
+            lane: order.lane.to_string(),
+            action: action.into(),
+            remaining_ms: order.remaining_ms,
+        }
+    }
+}
+
+impl TryFrom<wire::OverridesResult> for OverridesResult {
+    type Error = WireError;
+
+    fn try_from(result: wire::OverridesResult) -> Result<Self, WireError> {
+        at_most(result.applied.len(), "applied", OVERRIDES_MAX)?;
+        at_most(result.refused.len(), "refused", OVERRIDES_MAX)?;
+        let applied = result
+            .applied
+            .into_iter()
+            .enumerate()
+            .map(|(index, id)| required(id, &format!("applied[{index}]")))
+            .collect::<Result<_, _>>()?;
+        let refused = result
+            .refused
+            .into_iter()
+            .enumerate()
+            .map(|(index, refused)| {
+                refusal(refused).map_err(|error| error.within(&format!("refused[{index}]")))
+            })
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            generation: result.generation,
+            applied,
+            refused,
+        })
+    }
+}
+
+fn refusal(refused: wire::RefusedOverride) -> Result<RefusedOverride, WireError> {
+    Ok(RefusedOverride {
+        id: required(refused.id, "id")?,
+        reason: text(refused.reason, "reason")?,
+    })
+}
+
+impl From<OverridesResult> for wire::OverridesResult {
+    fn from(result: OverridesResult) -> Self {
+        Self {
+            generation: result.generation,
+            applied: result.applied,
+            refused: result
+                .refused
+                .into_iter()
+                .map(|refused| wire::RefusedOverride {
+                    id: refused.id,
+                    reason: refused.reason,
+                })
+                .collect(),
+        }
+    }
+}
