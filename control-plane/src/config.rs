@@ -1,5 +1,6 @@
 //! The settings of one control-plane process, and the refusal of those that would be unsafe.
 
+use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,11 +8,18 @@ use std::time::Duration;
 use lanekeeper_proto::limits;
 
 use crate::Error;
+use crate::authority::{AuthorityFiles, is_server_name};
 
 /// Default port of the gRPC listener.
 pub const GRPC_PORT: u16 = 7400;
 /// Default port of the ops listener.
 pub const OPS_PORT: u16 = 7402;
+/// How long an agent's certificate lasts unless told otherwise.
+pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long this server's certificate lasts unless told otherwise.
+const SERVER_CERTIFICATE_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// Most names of a server.
+const NAMES_MAX: usize = 64;
 
 /// Settings of [`crate::run()`].
 #[derive(Debug, Clone)]
@@ -37,9 +45,77 @@ pub enum Transport {
     Plaintext,
     /// TLS on both sides: agents are asked for a certificate.
     MutualTls(ServerTls),
+    /// TLS on both sides with an authority of our own: agents join with a token and get a
+    /// certificate.
+    Enrolment(Enrolment),
 }
 
-/// The files of a TLS server, all PEM, read once at the start.
+/// How agents join, and what they get.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Enrolment {
+    /// The authority's files.
+    pub authority: AuthorityFiles,
+    /// Host names and addresses that agents reach this server by.
+    pub names: Vec<String>,
+    /// How long an agent's certificate lasts. Default 24 h.
+    pub certificate_life: Duration,
+    /// How long this server's own certificate lasts; it is renewed at half of that. Default 7 days.
+    pub server_certificate_life: Duration,
+    /// Pods that may join with a token of their service account; `None` for none.
+    pub kubernetes: Option<Kubernetes>,
+}
+
+impl Enrolment {
+    /// The usual lives, for an authority and the names of this server.
+    #[must_use]
+    pub fn new(authority: AuthorityFiles, names: Vec<String>) -> Self {
+        Self {
+            authority,
+            names,
+            certificate_life: CERTIFICATE_LIFE,
+            server_certificate_life: SERVER_CERTIFICATE_LIFE,
+            kubernetes: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let refuse = |field, reason: String| Err(Error::Config { field, reason });
+        if self.names.is_empty() || self.names.len() > NAMES_MAX {
+            return refuse("transport.names", format!("must be 1 to {NAMES_MAX}"));
+        }
+        if let Some(name) = self.names.iter().find(|name| !is_server_name(name)) {
+            let reason = format!("{name:?} is neither a host name nor an address");
+            return refuse("transport.names", reason);
+        }
+        for (field, life) in [
+            ("transport.certificate_life", self.certificate_life),
+            (
+                "transport.server_certificate_life",
+                self.server_certificate_life,
+            ),
+        ] {
+            if life < Duration::from_secs(1) || life > limits::CERTIFICATE_LIFE_MAX {
+                return refuse(field, "must be 1 s to a year".to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Which pods may join with a token of their service account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kubernetes {
+    /// The cluster's public keys (a JSON Web Key Set): a file, read again when it changes.
+    pub jwks: PathBuf,
+    /// The `iss` that tokens must have.
+    pub issuer: String,
+    /// The audience that tokens must be made for.
+    pub audience: String,
+    /// `NAMESPACE/SERVICE_ACCOUNT` to the gateway its pods may serve.
+    pub gateways: BTreeMap<String, String>,
+}
+
+/// The files of a TLS server, all PEM, read again when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTls {
     /// The server's certificate, with the chain behind it.
@@ -116,6 +192,7 @@ impl Config {
                 });
             }
             Transport::Plaintext | Transport::MutualTls(_) => {}
+            Transport::Enrolment(enrolment) => enrolment.check()?,
         }
         for (field, value) in [
             ("sessions_max", self.sessions_max),

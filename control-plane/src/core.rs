@@ -6,6 +6,7 @@ use std::time::Duration;
 use lanekeeper_proto::message::{Goodbye, GoodbyeReason};
 use lanekeeper_store::{ConfigStore, LiveView};
 use parking_lot::Mutex;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Timing};
@@ -13,9 +14,11 @@ use crate::config_watch::ConfigWatch;
 use crate::intake::{FactsSink, LiveSink};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
+use crate::override_watch::OverrideWatch;
 use crate::session::Rules;
 use crate::session_epoch::SessionEpochs;
 use crate::sessions::Sessions;
+use crate::standing::Revoked;
 
 /// Records that may be kept per session that may be open: its own, and one of an agent that left
 /// while the live view was away.
@@ -26,11 +29,14 @@ pub(crate) struct Core {
     pub(crate) rules: Rules,
     pub(crate) timing: Timing,
     pub(crate) watch: Arc<ConfigWatch>,
+    pub(crate) overrides: Arc<OverrideWatch>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) epochs: Mutex<SessionEpochs>,
     pub(crate) records: Arc<Outbox<LiveSink>>,
     pub(crate) facts: Arc<Outbox<FactsSink>>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Identities whose certificates no longer count.
+    pub(crate) revoked: watch::Sender<Revoked>,
     /// Cancelled when sessions shall say goodbye.
     pub(crate) closing: CancellationToken,
 }
@@ -53,12 +59,14 @@ impl Core {
                 stale_after: config.timing.stale_after,
             },
             timing: config.timing.clone(),
+            overrides: OverrideWatch::new(store.clone()),
             watch: ConfigWatch::new(store, Arc::clone(&metrics)),
             sessions: Arc::default(),
             epochs: Mutex::default(),
             records: Outbox::new("records", live, entries_max),
             facts: Outbox::new("facts", facts, entries_max),
             metrics,
+            revoked: watch::Sender::default(),
             closing: CancellationToken::new(),
         })
     }

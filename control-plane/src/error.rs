@@ -13,6 +13,12 @@ pub enum Error {
         /// What is wrong and what would be right.
         reason: String,
     },
+    /// It cannot be told who is trusted.
+    #[error("the authority that certificates come from cannot be used")]
+    Trust {
+        /// Why.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A listening socket could not be opened.
     #[error("the {listener} listener could not be opened")]
     Listen {

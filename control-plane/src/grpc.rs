@@ -1,23 +1,29 @@
 //! The gRPC listener: what a connection may cost, and the way from a call to a session.
 
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lanekeeper_proto::message::{FromServer, Goodbye, GoodbyeReason};
+use lanekeeper_proto::WireError;
+use lanekeeper_proto::message::{
+    EnrollRequest, FromServer, Goodbye, GoodbyeReason, IssuedCertificate, RenewCertRequest,
+};
 use lanekeeper_proto::{Fleet, FleetServer, limits, wire};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tonic::transport::{Server, ServerTlsConfig};
+use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::config::Timing;
 use crate::core::Core;
+use crate::enrol::Registrar;
 use crate::link::{self, Link};
+use crate::standing::Standing;
 use crate::stream::{self, Item};
+use crate::tls::Settings;
 
 /// Streams a peer may open and reset before they are served, and resets it may cause, before its
 /// connection is closed (the h2 reset floods).
@@ -29,25 +35,23 @@ const OVERLOADED_WAIT: Duration = Duration::from_secs(10);
 const FLUSH_TIME: Duration = Duration::from_millis(500);
 
 /// What every connection is held to.
-///
-/// # Errors
-///
-/// The certificates do not fit together.
-pub(crate) fn server(
-    timing: &Timing,
-    tls: Option<ServerTlsConfig>,
-) -> Result<Server, tonic::transport::Error> {
-    let server = Server::builder()
+fn server() -> Server {
+    Server::builder()
         .max_concurrent_streams(limits::STREAMS_PER_CONNECTION_MAX)
         .http2_max_header_list_size(limits::HEADER_LIST_BYTES_MAX)
         .http2_keepalive_interval(Some(limits::KEEPALIVE_INTERVAL))
         .http2_keepalive_timeout(Some(limits::KEEPALIVE_TIMEOUT))
         .http2_max_pending_accept_reset_streams(Some(RESETS_MAX))
-        .http2_max_local_error_reset_streams(Some(RESETS_MAX));
-    match tls {
-        Some(tls) => server.tls_config(tls.timeout(timing.hello_timeout)),
-        None => Ok(server),
-    }
+        .http2_max_local_error_reset_streams(Some(RESETS_MAX))
+}
+
+/// How connections are protected, and who hands out certificates, if anyone does.
+#[derive(Default)]
+pub(crate) struct Protection {
+    /// The listener's TLS; `None` for plaintext.
+    pub(crate) tls: Option<Settings>,
+    /// Hands out certificates.
+    pub(crate) registrar: Option<Arc<Registrar>>,
 }
 
 /// Serves agents until `core.closing` is cancelled and they are gone, or until `grace` after that.
@@ -57,7 +61,7 @@ pub(crate) fn server(
 /// The transport's, when the listener cannot go on.
 pub(crate) async fn serve(
     core: Arc<Core>,
-    mut server: Server,
+    protection: Protection,
     listener: TcpListener,
     connections_max: usize,
     sessions_max: usize,
@@ -69,13 +73,20 @@ pub(crate) async fn serve(
     let preface_timeout = core.timing.hello_timeout;
     let service = FleetServer::new(FleetService {
         core,
+        registrar: protection.registrar,
         room: Arc::new(Semaphore::new(sessions_max)),
         sessions: sessions.clone(),
     })
     .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
     .max_encoding_message_size(limits::MESSAGE_BYTES_MAX);
-    let serving = server.add_service(service).serve_with_incoming_shutdown(
-        link::accept(listener, connections_max, preface_timeout, cut.clone()),
+    let serving = server().add_service(service).serve_with_incoming_shutdown(
+        link::accept(
+            listener,
+            protection.tls,
+            connections_max,
+            preface_timeout,
+            cut.clone(),
+        ),
         closing.clone().cancelled_owned(),
     );
     let mut serving = pin!(serving);
@@ -104,6 +115,7 @@ pub(crate) async fn serve(
 
 struct FleetService {
     core: Arc<Core>,
+    registrar: Option<Arc<Registrar>>,
     room: Arc<Semaphore>,
     sessions: TaskTracker,
 }
@@ -117,12 +129,13 @@ impl Fleet for FleetService {
         request: Request<Streaming<wire::AgentMessage>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let link = request.extensions().get::<Link>().cloned();
+        let standing = self.standing(link.as_ref())?;
         let (writer, reader) = mpsc::channel(stream::STREAM_BUFFER);
         match Arc::clone(&self.room).try_acquire_owned() {
             Ok(slot) => {
                 let core = Arc::clone(&self.core);
                 self.sessions.spawn(async move {
-                    stream::serve(core, request.into_inner(), writer, link).await;
+                    stream::serve(core, request.into_inner(), writer, link, standing).await;
                     drop(slot);
                 });
             }
@@ -140,4 +153,60 @@ impl Fleet for FleetService {
         }
         Ok(Response::new(ReceiverStream::new(reader)))
     }
+
+    async fn enroll(
+        &self,
+        request: Request<wire::EnrollRequest>,
+    ) -> Result<Response<wire::IssuedCertificate>, Status> {
+        let (registrar, peer) = (self.registrar()?, address(&request)?);
+        let request = EnrollRequest::try_from(request.into_inner()).map_err(unfit)?;
+        answer(registrar.enroll(request, peer).await)
+    }
+
+    async fn renew_cert(
+        &self,
+        request: Request<wire::RenewCertRequest>,
+    ) -> Result<Response<wire::IssuedCertificate>, Status> {
+        let (registrar, peer) = (self.registrar()?, address(&request)?);
+        let standing = self.standing(request.extensions().get())?;
+        let identity = standing.identity().ok_or_else(|| {
+            Status::unauthenticated("a certificate that names an agent is needed")
+        })?;
+        let request = RenewCertRequest::try_from(request.into_inner()).map_err(unfit)?;
+        answer(registrar.renew(request, identity, peer).await)
+    }
+}
+
+impl FleetService {
+    fn standing(&self, link: Option<&Link>) -> Result<Standing, Status> {
+        let proof = link.and_then(|link| link.proof.get());
+        Standing::new(
+            proof,
+            self.registrar.is_some(),
+            self.core.revoked.subscribe(),
+        )
+    }
+
+    fn registrar(&self) -> Result<&Registrar, Status> {
+        self.registrar.as_deref().ok_or_else(|| {
+            Status::failed_precondition("this control plane hands out no certificates")
+        })
+    }
+}
+
+fn address<T>(request: &Request<T>) -> Result<IpAddr, Status> {
+    let link = request.extensions().get::<Link>();
+    link.and_then(|link| link.peer)
+        .map(|peer| peer.ip())
+        .ok_or_else(|| Status::internal("the connection has no other end"))
+}
+
+fn unfit(error: WireError) -> Status {
+    Status::invalid_argument(error.to_string())
+}
+
+fn answer(
+    issued: Result<IssuedCertificate, Status>,
+) -> Result<Response<wire::IssuedCertificate>, Status> {
+    issued.map(|issued| Response::new(issued.into()))
 }

@@ -2,29 +2,41 @@
 //! writes what it learns to the live view and the configuration database.
 //!
 //! The protocol's rules are one plain value in `session`, tested without sockets; `stream` runs it
-//! on a connection, `config_watch` follows the database, `outbox` writes behind slow stores.
+//! on a connection, `config_watch` and `override_watch` follow the database, `outbox` writes behind slow stores.
 
+mod authority;
 mod clock;
 mod config;
 mod config_watch;
 mod core;
+mod enrol;
 mod error;
 mod grpc;
 mod housekeeping;
 mod intake;
+mod kubernetes;
 mod link;
 mod metrics;
 mod ops;
 mod outbox;
 mod outgoing;
+mod override_watch;
+mod rollout;
 mod run;
 mod session;
 mod session_epoch;
 mod sessions;
+mod standing;
 mod stream;
 mod target;
+mod throttle;
 mod tls;
+mod trust;
 
-pub use config::{Config, GRPC_PORT, OPS_PORT, ServerTls, Timing, Transport};
+pub use authority::{AuthorityError, AuthorityFiles, rotate_authority};
+pub use config::{
+    CERTIFICATE_LIFE, Config, Enrolment, GRPC_PORT, Kubernetes, OPS_PORT, ServerTls, Timing,
+    Transport,
+};
 pub use error::Error;
 pub use run::{Addresses, run};

@@ -3,13 +3,19 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use lanekeeper_model::FreshWindows;
 use lanekeeper_store::{ConfigStore, LiveView};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::config::Transport;
 use crate::core::Core;
+use crate::enrol::Registrar;
+use crate::grpc::Protection;
 use crate::intake::{FACTS_WRITERS, LIVE_WRITERS};
+use crate::rollout::Driver;
+use crate::trust::Follower;
 use crate::{Config, Error, grpc, housekeeping, ops, tls};
 
 /// The addresses that were bound.
@@ -38,26 +44,56 @@ pub async fn run(
     ready: impl FnOnce(Addresses),
 ) -> Result<(), Error> {
     config.check()?;
-    let certificates = tls::load(&config.transport).await?;
-    let server = grpc::server(&config.timing, certificates).map_err(|error| Error::Config {
-        field: "transport",
-        reason: format!("the certificates cannot be used: {error:?}"),
-    })?;
+    let files = match &config.transport {
+        Transport::MutualTls(files) => Some(tls::Files::load(files).await?),
+        Transport::Plaintext | Transport::Enrolment(_) => None,
+    };
     let (grpc_listener, grpc) = bind("grpc", config.grpc_listen)?;
     let (ops_listener, ops) = bind("ops", config.ops_listen)?;
 
-    let hints = live.subscribe();
+    let (hints, override_hints) = (live.subscribe(), live.subscribe());
+    let rollouts = Arc::clone(&live);
+    let trust_hints = live.subscribe();
     let core = Core::new(&config, store.clone(), live);
     // Ended after the sessions, whose last words they write.
     let behind = CancellationToken::new();
     let tasks = TaskTracker::new();
     tasks.spawn(Arc::clone(&core.watch).follow(hints, config.timing.poll_interval, behind.clone()));
+    tasks.spawn(Arc::clone(&core.overrides).follow(
+        override_hints,
+        config.timing.poll_interval,
+        behind.clone(),
+    ));
+    let mut protection = Protection::default();
+    if let Some(files) = files {
+        protection.tls = Some(files.settings());
+        tasks.spawn(files.follow(behind.clone()));
+    }
+    if let Transport::Enrolment(settings) = &config.transport {
+        let (follower, trust) =
+            Follower::start(settings, store.clone(), core.revoked.clone()).await?;
+        protection.tls = Some(trust.settings());
+        let registrar = Registrar::new(settings, store.clone(), Arc::clone(&trust));
+        protection.registrar = Some(Arc::new(registrar));
+        let interval = config.timing.poll_interval;
+        tasks.spawn(follower.follow(trust, trust_hints, interval, behind.clone()));
+    }
     for _ in 0..LIVE_WRITERS {
         tasks.spawn(Arc::clone(&core.records).write(behind.clone()));
     }
     for _ in 0..FACTS_WRITERS {
         tasks.spawn(Arc::clone(&core.facts).write(behind.clone()));
     }
+    let driver = Driver {
+        store: store.clone(),
+        live: rollouts,
+        windows: FreshWindows {
+            stale_after_ms: u64::try_from(config.timing.stale_after.as_millis())
+                .unwrap_or(u64::MAX),
+            ..FreshWindows::default()
+        },
+    };
+    tasks.spawn(driver.drive(config.timing.poll_interval, behind.clone()));
     tasks.spawn(housekeeping::keep(store, behind.clone()));
     tasks.close();
 
@@ -72,7 +108,7 @@ pub async fn run(
         tracing::info!(%grpc, %ops, "the control plane serves agents");
         grpc::serve(
             Arc::clone(&core),
-            server,
+            protection,
             grpc_listener,
             config.connections_max,
             config.sessions_max,

@@ -1,6 +1,7 @@
 //! Runs one session on its stream: reads and writes, waits and wakes, and carries out what the
 //! session wants done. All rules are in [`crate::session`].
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,9 +16,11 @@ use crate::core::Core;
 use crate::intake::facts;
 use crate::link::Link;
 use crate::outgoing::Outgoing;
+use crate::override_watch::Subscription;
 use crate::session::{Effect, Fault, Opening, Session, first, negotiate};
 use crate::sessions::Entered;
-use crate::target::Target;
+use crate::standing::Standing;
+use crate::target::{Target, Targets};
 
 /// Messages between a session and its connection; more wait in [`Outgoing`], where they coalesce.
 pub(crate) const STREAM_BUFFER: usize = 1;
@@ -31,6 +34,7 @@ pub(crate) async fn serve(
     mut inbound: Streaming<wire::AgentMessage>,
     writer: mpsc::Sender<Item>,
     link: Option<Link>,
+    standing: Standing,
 ) {
     let mut stream = Writer {
         writer,
@@ -39,7 +43,7 @@ pub(crate) async fn serve(
         stall_timeout: core.timing.stall_timeout,
     };
     let ended = match greet(&core, &mut inbound).await {
-        Ok(hello) => converse(&core, hello, &mut inbound, &mut stream).await,
+        Ok(hello) => converse(&core, hello, standing, &mut inbound, &mut stream).await,
         Err(ended) => Err(ended),
     };
     let farewell = match ended {
@@ -50,7 +54,7 @@ pub(crate) async fn serve(
             stream.finish().await
         }
         Err(End::Fault(status)) => {
-            tracing::debug!(%status, "a stream broke the protocol");
+            tracing::debug!(%status, "a stream is ended");
             stream.fail(status).await
         }
         Err(End::Stalled) => Err(Stalled),
@@ -107,12 +111,17 @@ async fn greet(core: &Core, inbound: &mut Streaming<wire::AgentMessage>) -> Resu
 async fn converse(
     core: &Arc<Core>,
     hello: Hello,
+    standing: Standing,
     inbound: &mut Streaming<wire::AgentMessage>,
     stream: &mut Writer,
 ) -> Result<(), End> {
+    standing.admits(&hello.gateway).map_err(End::Fault)?;
     let protocol = negotiate(&hello).map_err(End::Farewell)?;
-    let subscription = core.watch.subscribe(&hello.gateway);
-    let mut target = subscription.target;
+    let subscription = core
+        .watch
+        .subscribe(&hello.gateway, &hello.name, &hello.labels);
+    let mut targets = subscription.targets;
+    let mut orders = core.overrides.subscribe(&hello.gateway);
     let mut control_epoch = core.watch.epoch();
     let now_ms = clock::unix_ms();
     let session_epoch = core
@@ -123,12 +132,13 @@ async fn converse(
         (hello.gateway.clone(), hello.instance.clone()),
         session_epoch,
     );
-    let open = OpenSession::new(core, entered);
+    let open = OpenSession::new(core, entered, standing);
     let opening = Opening {
         session_epoch,
         control_epoch: control_epoch.borrow_and_update().clone(),
         head: subscription.head,
-        target: target.borrow_and_update().clone(),
+        target: target_of(newest(&mut targets), &hello.name, &hello.labels),
+        orders: orders.borrow_and_update().clone(),
         now: clock::now(),
         now_ms,
     };
@@ -137,10 +147,20 @@ async fn converse(
         gateway = %session.record().gateway,
         agent = session.record().name,
         instance = session.record().instance,
+        identity = open.standing.identity().map(|it| it.id.as_str()),
         "session open"
     );
     open.carry_out(effects, &session, stream);
-    let ended = until_closed(&open, &mut session, inbound, stream, target, control_epoch).await;
+    let ended = until_closed(
+        &open,
+        &mut session,
+        inbound,
+        stream,
+        targets,
+        orders,
+        control_epoch,
+    )
+    .await;
     // When the agent was last heard of.
     open.carry_out(vec![Effect::Facts], &session, stream);
     ended?;
@@ -153,7 +173,8 @@ async fn until_closed(
     session: &mut Session,
     inbound: &mut Streaming<wire::AgentMessage>,
     stream: &mut Writer,
-    mut target: watch::Receiver<Option<Arc<Target>>>,
+    mut targets: watch::Receiver<Option<Arc<Targets>>>,
+    mut orders: Subscription,
     mut control_epoch: watch::Receiver<String>,
 ) -> Result<(), End> {
     let core = &open.core;
@@ -172,10 +193,18 @@ async fn until_closed(
                 written?;
                 Vec::new()
             }
-            Ok(()) = target.changed() => session.aim(newest(&mut target), clock::now()),
+            Ok(()) = targets.changed() => {
+                let (targets, record) = (newest(&mut targets), session.record());
+                let target = target_of(targets, &record.name, &record.labels);
+                session.aim(target, clock::now())
+            }
+            Ok(()) = orders.changed() => {
+                session.command(newest(&mut orders), clock::now(), clock::unix_ms())
+            }
             () = tokio::time::sleep_until(session.next_tick().into()) => {
                 session.tick(clock::now())
             }
+            status = open.standing.lost() => return Err(End::Fault(status)),
             () = core.closing.cancelled() => session.leave(core.shutdown_goodbye()),
             () = open.entered.replaced.cancelled() => session.leave(Goodbye {
                 reason: GoodbyeReason::Replaced,
@@ -195,22 +224,33 @@ async fn until_closed(
     Ok(())
 }
 
-fn newest(target: &mut watch::Receiver<Option<Arc<Target>>>) -> Option<Arc<Target>> {
-    target.borrow_and_update().clone()
+fn newest<T>(followed: &mut watch::Receiver<Option<Arc<T>>>) -> Option<Arc<T>> {
+    followed.borrow_and_update().clone()
+}
+
+/// What one agent shall serve.
+fn target_of(
+    targets: Option<Arc<Targets>>,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+) -> Option<Arc<Target>> {
+    targets.map(|targets| Arc::clone(targets.of(name, labels)))
 }
 
 /// A session in the register and in the counts, for as long as it lives.
 struct OpenSession {
     core: Arc<Core>,
     entered: Entered,
+    standing: Standing,
 }
 
 impl OpenSession {
-    fn new(core: &Arc<Core>, entered: Entered) -> Self {
+    fn new(core: &Arc<Core>, entered: Entered, standing: Standing) -> Self {
         core.metrics.sessions.inc();
         Self {
             core: Arc::clone(core),
             entered,
+            standing,
         }
     }
 
@@ -246,6 +286,7 @@ impl OpenSession {
                         );
                     }
                 }
+                Effect::Obeyed { took } => self.core.metrics.obeyed(took),
                 Effect::Reported(reported) => self.core.metrics.reported(reported),
                 Effect::Close => {}
             }

@@ -155,7 +155,10 @@ impl ConfigStore {
         };
         let mut session = self.engine.begin().await?;
         let written = enrol(&mut session, id, identity, &change).await;
-        session.finish(written).await
+        match session.finish(written).await {
+            Err(Error::NotFound { .. }) => Ok(false),
+            answer => answer,
+        }
     }
 
     /// Forgets join tokens that ended before a time, in unix milliseconds; the value is how many
@@ -274,19 +277,46 @@ async fn enrol(
         .bind(&identity.gateway)
         .bind(to_stored(change.now_ms))
     )?;
-    if used == 0 {
+    if used == 0 && !may_ask_again(session, id, identity, change.now_ms).await? {
         return Ok(false);
     }
     if insert(session, identity, &resource(id), change).await? == 0 {
-        return Err(Error::exists("identity", &identity.id));
+        // Its identity was revoked.
+        return Err(Error::not_found("identity", &identity.id));
     }
-    let entry = NewEntry::done("agent.enrol", identity_resource(&identity.id), change).after(json!({
-        "gateway": identity.gateway,
-        "name": identity.name,
-        "origin": resource(id),
-    }));
+    let entry =
+        NewEntry::done("agent.enrol", identity_resource(&identity.id), change).after(json!({
+            "gateway": identity.gateway,
+            "name": identity.name,
+            "origin": resource(id),
+        }));
     audit::append(session, entry).await?;
     Ok(true)
+}
+
+/// An agent that the token let in and that did not get the answer may ask again; the token is
+/// neither expired nor revoked.
+async fn may_ask_again(
+    session: &mut Session,
+    id: &str,
+    identity: &NewIdentity,
+    now_ms: u64,
+) -> Result<bool, Error> {
+    let known: Option<(String,)> = fetch!(session, connection => {
+        sqlx::query_as(
+            "SELECT identities.id FROM identities, join_tokens
+             WHERE identities.id = $1 AND identities.gateway = $2 AND identities.origin = $3
+               AND identities.revoked_ms IS NULL AND join_tokens.id = $4
+               AND join_tokens.revoked_ms IS NULL AND join_tokens.expires_ms > $5",
+        )
+        .bind(&identity.id)
+        .bind(&identity.gateway)
+        .bind(resource(id))
+        .bind(id)
+        .bind(to_stored(now_ms))
+        .fetch_optional(connection)
+    })?;
+    Ok(known.is_some())
 }
 
 fn resource(id: &str) -> String {
