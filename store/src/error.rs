@@ -39,6 +39,9 @@ pub enum Error {
          not expire, or expires later, before removing it"
     )]
     LastAdmin,
+    /// The gateway would be left without an agent that takes requests (409). Nothing was written.
+    #[error("this is the last agent of its gateway that takes requests")]
+    LastAgent,
     /// A bound on the number of stored objects is reached (409).
     #[error("there are {max} {kind}s already, which is the most")]
     Full {
@@ -51,6 +54,12 @@ pub enum Error {
     /// written.
     #[error("this change was made by an earlier request with the same key")]
     AlreadyDone,
+    /// The rollout is in a state that does not take the order (409). Nothing was written.
+    #[error("the rollout is {state}, which does not take this order")]
+    RolloutState {
+        /// The state it is in.
+        state: &'static str,
+    },
     /// A text cannot be stored (400).
     #[error("{field} {reason}")]
     Invalid {

@@ -1,0 +1,126 @@
+//! What whoever drives rollouts reads and writes. A step on top of an older version than the stored
+//! one changes nothing, so any number of replicas may drive at once.
+
+use lanekeeper_model::rollout::Rollout;
+use serde_json::json;
+
+use super::{RolloutRow, StoredRollout, find, resource, rollout_of, save};
+use crate::audit::{self, NewEntry};
+use crate::config_store::{Change, ConfigStore};
+use crate::engine::{Session, fetch};
+use crate::error::Error;
+use crate::gateways;
+use crate::revisions::{self, Draft, Manner, Spread};
+
+impl ConfigStore {
+    /// The rollouts that are going on, of all gateways.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Corrupt`].
+    pub async fn running_rollouts(&self) -> Result<Vec<StoredRollout>, Error> {
+        let mut session = self.engine.session().await?;
+        let rows: Vec<RolloutRow> = fetch!(&mut session, connection => {
+            sqlx::query_as(
+                "SELECT gateway, version, value, updated_ms FROM rollouts
+                 WHERE state = 'running' ORDER BY gateway",
+            )
+            .fetch_all(connection)
+        })?;
+        rows.into_iter().map(rollout_of).collect()
+    }
+
+    /// Writes the next state of a rollout that was read as version `seen`; false when someone else
+    /// wrote in between. `action` names the step in the audit trail; `None` for notes, which decide
+    /// nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Unavailable`].
+    pub async fn advance_rollout(
+        &self,
+        rollout: &Rollout,
+        seen: u64,
+        action: Option<&'static str>,
+        change: &Change,
+    ) -> Result<bool, Error> {
+        let mut session = self.engine.begin().await?;
+        let written = async {
+            let Some(stored) = lock_seen(&mut session, rollout, seen).await? else {
+                return Ok(false);
+            };
+            let saved = save(&mut session, &stored, change.now_ms).await?;
+            if let Some(action) = action {
+                let entry = NewEntry::done(action, resource(rollout), change).after(json!({
+                    "state": saved.rollout.state.as_str(),
+                    "stages_begun": saved.rollout.stages_begun(),
+                }));
+                audit::append(&mut session, entry).await?;
+            }
+            Ok(true)
+        }
+        .await;
+        session.finish(written).await
+    }
+
+    /// Brings the old content back as a new revision, in place of a rollout that stopped and was
+    /// read as version `seen`; false when someone else wrote in between.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Unavailable`].
+    pub async fn revert_rollout(
+        &self,
+        rollout: &Rollout,
+        seen: u64,
+        change: &Change,
+    ) -> Result<bool, Error> {
+        let mut session = self.engine.begin().await?;
+        let written = async {
+            let Some(stored) = lock_seen(&mut session, rollout, seen).await? else {
+                return Ok(false);
+            };
+            roll_back(&mut session, stored, change).await.map(|_| true)
+        }
+        .await;
+        session.finish(written).await
+    }
+}
+
+/// The rollout as it shall be written next, if the stored one still is the version seen.
+async fn lock_seen(
+    session: &mut Session,
+    rollout: &Rollout,
+    seen: u64,
+) -> Result<Option<StoredRollout>, Error> {
+    gateways::lock(session, &rollout.gateway).await?;
+    let stored = find(session, &rollout.gateway, rollout.revision).await?;
+    Ok((stored.version == seen).then(|| StoredRollout {
+        rollout: rollout.clone(),
+        ..stored
+    }))
+}
+
+/// Writes the base content as a new revision for everyone and ends the rollout. The caller holds the
+/// gateway's counter row.
+pub(super) async fn roll_back(
+    session: &mut Session,
+    mut stored: StoredRollout,
+    change: &Change,
+) -> Result<StoredRollout, Error> {
+    let gateway = stored.rollout.gateway.clone();
+    let base = revisions::document(session, &gateway, stored.rollout.base).await?;
+    let number = revisions::draw_number(session, &gateway).await?;
+    // Ended first: the write that follows would otherwise supersede it.
+    stored.rollout.rolled_back(number, &change.actor);
+    let saved = save(session, &stored, change.now_ms).await?;
+    let draft = Draft {
+        gateway: &gateway,
+        document: &base,
+        hash: &saved.rollout.base_hash,
+        change,
+    };
+    let manner = Manner {
+        action: "rollout.roll_back",
+        spread: Spread::AtOnce,
+    };
+    revisions::write(session, None, draft, number, manner).await?;
+    Ok(saved)
+}
