@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use lanekeeper_proto::limits;
-use lanekeeper_store::{ConfigStore, Error, Hint, Revision};
+use lanekeeper_store::{ConfigStore, Course, Error, Hint, Revision};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::metrics::Metrics;
-use crate::target::Target;
+use crate::target::{Target, Targets};
 
 /// How far a poll may be from its time, as a share, so that replicas do not poll in step.
 const POLL_JITTER: f64 = 0.2;
@@ -27,9 +27,6 @@ const POLL_GAP: Duration = Duration::from_millis(20);
 const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Documents read at once.
 const READERS: usize = 8;
-
-/// What the database says of all gateways: name, revision, content hash.
-type Heads = Vec<(String, u64, String)>;
 
 /// The followed configuration.
 pub(crate) struct ConfigWatch {
@@ -43,10 +40,10 @@ pub(crate) struct ConfigWatch {
 
 /// One gateway as a session sees it.
 pub(crate) struct Subscription {
-    /// The newest revision whose document is known, now and later.
-    pub(crate) target: watch::Receiver<Option<Arc<Target>>>,
-    /// The newest revision's number, whether or not its document is known; `None` when there is no
-    /// such gateway.
+    /// What the gateway's agents shall serve as far as documents are known, now and later.
+    pub(crate) targets: watch::Receiver<Option<Arc<Targets>>>,
+    /// The revision that the agent shall serve, whether or not its document is known; `None` when
+    /// there is no such gateway.
     pub(crate) head: Option<u64>,
 }
 
@@ -71,15 +68,23 @@ impl ConfigWatch {
         !self.epoch.borrow().is_empty()
     }
 
-    /// Follows a gateway, existing or not.
-    pub(crate) fn subscribe(&self, gateway: &str) -> Subscription {
+    /// Follows a gateway, existing or not, for one of its agents.
+    pub(crate) fn subscribe(
+        &self,
+        gateway: &str,
+        name: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Subscription {
         let mut known = self.known.lock();
         let entry = known.gateways.entry(gateway.to_owned()).or_default();
         let subscription = Subscription {
-            target: entry.target.subscribe(),
-            head: entry.head.as_ref().map(|head| head.0),
+            targets: entry.targets.subscribe(),
+            head: entry.course.as_ref().map(|course| match &course.rollout {
+                Some(rollout) => rollout.target_of(name, labels).0,
+                None => course.revision,
+            }),
         };
-        if entry.lacks_document() {
+        if !entry.lacking().is_empty() {
             self.wanted.notify_one();
         }
         subscription
@@ -129,11 +134,11 @@ impl ConfigWatch {
 
     async fn poll(&self) -> Result<(), Error> {
         let epoch = self.store.control_epoch().await?;
-        let heads = self.store.heads().await?;
+        let courses = self.store.courses().await?;
         let restored = *self.epoch.borrow() != epoch;
         let lacking = {
             let mut known = self.known.lock();
-            known.take_heads(heads, restored);
+            known.take_courses(courses, restored);
             known.lacking()
         };
         let read = self.read(lacking).await;
@@ -147,10 +152,10 @@ impl ConfigWatch {
     }
 
     /// Reads documents. One that cannot be read does not keep the others.
-    async fn read(&self, gateways: Vec<String>) -> Result<(), Error> {
-        let mut read = stream::iter(gateways)
-            .map(async |gateway| {
-                let revision = self.store.current(&gateway).await;
+    async fn read(&self, lacking: Vec<(String, u64)>) -> Result<(), Error> {
+        let mut read = stream::iter(lacking)
+            .map(async |(gateway, number)| {
+                let revision = self.store.revision(&gateway, number).await;
                 (gateway, revision)
             })
             .buffer_unordered(READERS);
@@ -166,12 +171,18 @@ impl ConfigWatch {
     }
 }
 
-/// Waits for news of a revision; false when no more hints will come.
+/// Waits for news of a revision or a rollout; false when no more hints will come.
 async fn revision_hint(hints: &mut broadcast::Receiver<Hint>) -> bool {
     loop {
         match hints.recv().await {
-            Ok(Hint::Revision { .. }) | Err(broadcast::error::RecvError::Lagged(_)) => return true,
-            Ok(Hint::Report { .. } | Hint::TokenRevoked) => {}
+            Ok(Hint::Revision { .. } | Hint::Rollout { .. })
+            | Err(broadcast::error::RecvError::Lagged(_)) => return true,
+            Ok(
+                Hint::Overrides { .. }
+                | Hint::Report { .. }
+                | Hint::TokenRevoked
+                | Hint::Revocation,
+            ) => {}
             Err(broadcast::error::RecvError::Closed) => return false,
         }
     }
@@ -185,73 +196,127 @@ struct Known {
 
 #[derive(Default)]
 struct Entry {
-    /// Newest revision and its hash.
-    head: Option<(u64, String)>,
-    target: watch::Sender<Option<Arc<Target>>>,
-    /// A head whose document can never be sent, so that it is not read again and again.
+    /// What the database says; `None` when there is no such gateway.
+    course: Option<Course>,
+    targets: watch::Sender<Option<Arc<Targets>>>,
+    /// The documents that the course needs.
+    documents: Vec<Arc<Target>>,
+    /// A revision whose document can never be sent, so that it is not read again and again.
     unfit: Option<(u64, String)>,
 }
 
 impl Entry {
-    fn lacks_document(&self) -> bool {
-        let Some(head) = &self.head else {
-            return false;
+    /// The revisions that the course needs: the newest, and while it is rolled out the one that
+    /// unreached agents keep.
+    fn needed(&self) -> impl Iterator<Item = (u64, &str)> {
+        let course = self.course.as_ref();
+        let newest = course.map(|course| (course.revision, course.hash.as_str()));
+        let base = course
+            .and_then(|course| course.rollout.as_ref())
+            .map(|rollout| (rollout.base, rollout.base_hash.as_str()));
+        newest.into_iter().chain(base)
+    }
+
+    fn document(&self, (revision, hash): (u64, &str)) -> Option<&Arc<Target>> {
+        self.documents
+            .iter()
+            .find(|target| target.revision == revision && target.hash == hash)
+    }
+
+    /// The numbers of the revisions to be read.
+    fn lacking(&self) -> Vec<u64> {
+        if self.targets.receiver_count() == 0 && self.targets.borrow().is_none() {
+            return Vec::new();
+        }
+        let unfit = self.unfit.as_ref();
+        self.needed()
+            .filter(|needed| self.document(*needed).is_none())
+            .filter(|(revision, hash)| {
+                unfit.is_none_or(|unfit| unfit.0 != *revision || unfit.1 != *hash)
+            })
+            .map(|(revision, _)| revision)
+            .collect()
+    }
+
+    /// Tells the sessions once every document they may need is known. Until then they go on with
+    /// what they have.
+    fn publish(&mut self) {
+        let needed: Vec<Arc<Target>> = self
+            .needed()
+            .filter_map(|needed| self.document(needed).cloned())
+            .collect();
+        let complete = needed.len() == self.needed().count();
+        let (Some(course), true) = (&self.course, complete) else {
+            return;
         };
-        let target = self.target.borrow();
-        let followed = self.target.receiver_count() > 0 || target.is_some();
-        let has = target
-            .as_ref()
-            .is_some_and(|target| target.revision == head.0 && target.hash == head.1);
-        followed && !has && self.unfit.as_ref() != Some(head)
+        let mut documents = needed.iter().cloned();
+        let Some(newest) = documents.next() else {
+            return;
+        };
+        let rollout = course.rollout.clone().zip(documents.next());
+        let targets = Targets { newest, rollout };
+        self.documents = needed;
+        self.targets.send_if_modified(|current| {
+            let changed = current
+                .as_ref()
+                .is_none_or(|current| !current.are_like(&targets));
+            if changed {
+                *current = Some(Arc::new(targets));
+            }
+            changed
+        });
     }
 }
 
 impl Known {
     /// Takes what the database says. Numbers only grow unless the database was restored: a lower
     /// one otherwise comes from a copy that lags behind.
-    fn take_heads(&mut self, heads: Heads, restored: bool) {
-        let mut heads: BTreeMap<String, (u64, String)> = heads
-            .into_iter()
-            .map(|(gateway, revision, hash)| (gateway, (revision, hash)))
-            .collect();
+    fn take_courses(&mut self, mut courses: BTreeMap<String, Course>, restored: bool) {
         self.gateways.retain(|gateway, entry| {
-            match heads.remove(gateway) {
-                Some(head) => {
-                    let lower = entry.head.as_ref().is_some_and(|known| head.0 < known.0);
+            match courses.remove(gateway) {
+                Some(course) => {
+                    let lower = entry
+                        .course
+                        .as_ref()
+                        .is_some_and(|known| course.revision < known.revision);
                     if restored || !lower {
-                        entry.head = Some(head);
+                        entry.course = Some(course);
+                        entry.publish();
                     }
                 }
                 None => {
-                    entry.head = None;
+                    entry.course = None;
                     entry
-                        .target
-                        .send_if_modified(|target| target.take().is_some());
+                        .targets
+                        .send_if_modified(|targets| targets.take().is_some());
                 }
             }
-            entry.head.is_some() || entry.target.receiver_count() > 0
+            entry.course.is_some() || entry.targets.receiver_count() > 0
         });
-        for (gateway, head) in heads {
-            self.gateways.entry(gateway).or_default().head = Some(head);
+        for (gateway, course) in courses {
+            self.gateways.entry(gateway).or_default().course = Some(course);
         }
     }
 
-    fn lacking(&self) -> Vec<String> {
-        self.gateways
-            .iter()
-            .filter(|(_, entry)| entry.lacks_document())
-            .map(|(gateway, _)| gateway.clone())
-            .collect()
+    fn lacking(&self) -> Vec<(String, u64)> {
+        let lacking = |(gateway, entry): (&String, &Entry)| {
+            let gateway = gateway.clone();
+            let numbers = entry.lacking().into_iter();
+            numbers
+                .map(|number| (gateway.clone(), number))
+                .collect::<Vec<_>>()
+        };
+        self.gateways.iter().flat_map(lacking).collect()
     }
 
     fn take_document(&mut self, gateway: &str, revision: Revision) {
         let Some(entry) = self.gateways.get_mut(gateway) else {
             return;
         };
-        let Some(head) = &entry.head else {
-            return;
-        };
-        if revision.number < head.0 {
+        let is_needed = entry
+            .needed()
+            .any(|needed| needed == (revision.number, revision.hash.as_str()));
+        if !is_needed {
             return;
         }
         let document = match serde_json::to_vec(&revision.document) {
@@ -272,106 +337,14 @@ impl Known {
                 return;
             }
         };
-        entry.target.send_replace(Some(Arc::new(Target {
+        entry.documents.push(Arc::new(Target {
             revision: revision.number,
             hash: revision.hash,
             document: document.into(),
-        })));
+        }));
+        entry.publish();
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn head(gateway: &str, revision: u64) -> (String, u64, String) {
-        (gateway.to_owned(), revision, format!("hash-{revision}"))
-    }
-
-    fn revision(gateway: &str, number: u64) -> Revision {
-        Revision {
-            gateway: gateway.to_owned(),
-            number,
-            document: serde_json::json!({ "number": number }),
-            hash: format!("hash-{number}"),
-            author: String::new(),
-            message: String::new(),
-            created_ms: 0,
-            parent: None,
-        }
-    }
-
-    fn follow(known: &mut Known, gateway: &str) -> watch::Receiver<Option<Arc<Target>>> {
-        let entry = known.gateways.entry(gateway.to_owned()).or_default();
-        entry.target.subscribe()
-    }
-
-    fn served(target: &watch::Receiver<Option<Arc<Target>>>) -> Option<u64> {
-        target.borrow().as_ref().map(|target| target.revision)
-    }
-
-    #[test]
-    fn documents_are_read_only_for_gateways_that_agents_follow() {
-        let mut known = Known::default();
-        let _target = follow(&mut known, "edge");
-        known.take_heads(vec![head("edge", 1), head("lab", 1)], false);
-        assert_eq!(known.lacking(), ["edge"]);
-        known.take_document("edge", revision("edge", 1));
-        assert!(known.lacking().is_empty());
-    }
-
-    #[test]
-    fn followed_gateway_that_comes_later_reaches_its_followers() {
-        let mut known = Known::default();
-        let target = follow(&mut known, "edge");
-        known.take_heads(Vec::new(), false);
-        assert_eq!(served(&target), None);
-        known.take_heads(vec![head("edge", 1)], false);
-        known.take_document("edge", revision("edge", 1));
-        assert_eq!(served(&target), Some(1));
-    }
-
-    #[test]
-    fn lower_head_within_one_epoch_is_a_lagging_copy() {
-        let mut known = Known::default();
-        let target = follow(&mut known, "edge");
-        known.take_heads(vec![head("edge", 5)], false);
-        known.take_document("edge", revision("edge", 5));
-        known.take_heads(vec![head("edge", 3)], false);
-        assert!(known.lacking().is_empty());
-        known.take_document("edge", revision("edge", 3));
-        assert_eq!(served(&target), Some(5));
-    }
-
-    #[test]
-    fn restored_database_goes_back() {
-        let mut known = Known::default();
-        let target = follow(&mut known, "edge");
-        known.take_heads(vec![head("edge", 5)], false);
-        known.take_document("edge", revision("edge", 5));
-        known.take_heads(vec![head("edge", 3)], true);
-        assert_eq!(known.lacking(), ["edge"]);
-        known.take_document("edge", revision("edge", 3));
-        assert_eq!(served(&target), Some(3));
-    }
-
-    #[test]
-    fn names_nobody_follows_and_nobody_made_are_forgotten() {
-        let mut known = Known::default();
-        drop(follow(&mut known, "typo"));
-        known.take_heads(vec![head("edge", 1)], false);
-        assert_eq!(known.gateways.keys().collect::<Vec<_>>(), ["edge"]);
-    }
-
-    #[test]
-    fn document_too_large_to_push_is_read_once() {
-        let mut known = Known::default();
-        let target = follow(&mut known, "edge");
-        known.take_heads(vec![head("edge", 1)], false);
-        let mut huge = revision("edge", 1);
-        huge.document = serde_json::json!("x".repeat(limits::DOCUMENT_BYTES_MAX));
-        known.take_document("edge", huge);
-        assert!(known.lacking().is_empty());
-        assert_eq!(served(&target), None);
-    }
-}
+mod tests;
