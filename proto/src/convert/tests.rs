@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lanekeeper_model::{CauseReport, CellReport, CellState, ConfigSource, Problem, Report, Totals};
+use lanekeeper_model::{
+    CauseReport, CellReport, CellState, ConfigSource, Override, OverrideAction, Problem, Report,
+    Totals,
+};
 use proptest::prelude::*;
 use prost::Message as _;
 
@@ -128,6 +131,23 @@ fn report_with_open_age() -> Report {
     report
 }
 
+/// One order of each action and each reach.
+fn orders() -> Vec<Override> {
+    let order = |id: &str, pool: Option<&str>, action, remaining_ms| Override {
+        id: id.into(),
+        pool: pool.map(Into::into),
+        lane: "sonnet".into(),
+        action,
+        remaining_ms,
+    };
+    vec![
+        order("o1", None, OverrideAction::ForceOpen, 60_000),
+        order("o2", Some(""), OverrideAction::ForceClose, 1),
+        order("o3", Some("chat"), OverrideAction::Drain, u64::MAX),
+        order("o4", Some("chat"), OverrideAction::Reset, 0),
+    ]
+}
+
 fn from_agent() -> Vec<(&'static str, FromAgent)> {
     vec![
         ("hello", FromAgent::Hello(hello())),
@@ -145,6 +165,17 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             "bye",
             FromAgent::Bye(Bye {
                 reason: "drained".into(),
+            }),
+        ),
+        (
+            "overrides_result",
+            FromAgent::OverridesResult(OverridesResult {
+                generation: 8,
+                applied: vec!["o1".into(), "o2".into()],
+                refused: vec![RefusedOverride {
+                    id: "o3".into(),
+                    reason: "no such cell".into(),
+                }],
             }),
         ),
     ]
@@ -186,6 +217,14 @@ fn from_server() -> Vec<(&'static str, FromServer)> {
                 want_dense: true,
                 next_interval: Some(Duration::from_secs(20)),
                 refused: Some("report.totals: is missing".into()),
+            }),
+        ),
+        (
+            "overrides",
+            FromServer::Overrides(Overrides {
+                generation: 8,
+                orders: orders(),
+                unreadable: Vec::new(),
             }),
         ),
         (
@@ -365,6 +404,52 @@ fn push_without_a_revision_or_beyond_the_size_is_refused() {
         ConfigPush::try_from(push),
         Err(WireError::TooLong { field, .. }) if field == "document"
     ));
+}
+
+#[test]
+fn order_that_cannot_be_read_does_not_keep_the_others() {
+    let mut message = wire::Overrides::from(Overrides {
+        generation: 3,
+        orders: orders(),
+        unreadable: Vec::new(),
+    });
+    message.orders[0].action = 9;
+    message.orders[1].lane.clear();
+    message.orders[2].pool = Some("two\nlines".into());
+    let overrides = Overrides::try_from(message.clone()).unwrap();
+    let taken: Vec<&str> = overrides.orders.iter().map(|it| it.id.as_str()).collect();
+    assert_eq!(taken, ["o4"]);
+    let reasons: Vec<(&str, &str)> = overrides
+        .unreadable
+        .iter()
+        .map(|it| (it.id.as_str(), it.reason.as_str()))
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            ("o1", "action: value 9 is not known"),
+            ("o2", "lane: is missing"),
+            ("o3", "pool: must not have control characters"),
+        ]
+    );
+
+    message.orders[3].id.clear();
+    let nameless = Overrides::try_from(message.clone()).unwrap_err();
+    assert_eq!(nameless.to_string(), "orders[3].id: is missing");
+    message.orders = vec![message.orders[0].clone(); limits::OVERRIDES_MAX + 1];
+    let many = Overrides::try_from(message).unwrap_err();
+    assert_eq!(many.to_string(), "orders: more than 1000 entries");
+}
+
+#[test]
+fn answer_to_orders_is_bounded() {
+    let result = OverridesResult {
+        generation: 1,
+        applied: vec!["o".into(); limits::OVERRIDES_MAX + 1],
+        refused: Vec::new(),
+    };
+    let error = OverridesResult::try_from(wire::OverridesResult::from(result)).unwrap_err();
+    assert_eq!(error.to_string(), "applied: more than 1000 entries");
 }
 
 #[test]
