@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::Uri;
 use lanekeeper_proto::limits::{LABELS_MAX, NAME_BYTES_MAX};
+use opentelemetry_sdk::trace::SdkTracer;
 
 /// Port of the proxy listener unless told otherwise.
 pub const PROXY_PORT: u16 = 7410;
@@ -48,6 +49,8 @@ pub struct Config {
     pub drain_grace: Duration,
     /// Proxy threads; `None` is one per core.
     pub workers: Option<NonZeroUsize>,
+    /// Makes a span of each request and attempt; `None` traces nothing, at no cost.
+    pub tracer: Option<SdkTracer>,
 }
 
 /// Where an agent's gateway document comes from.
@@ -113,6 +116,7 @@ impl Config {
             drain_pause: DRAIN_PAUSE,
             drain_grace: DRAIN_GRACE,
             workers: None,
+            tracer: None,
         }
     }
 

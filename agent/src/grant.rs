@@ -8,6 +8,7 @@ use crate::cells::{CellSlot, Circumstances, Proof};
 use crate::clock;
 use crate::lane::{Permit, Tally};
 use crate::snapshot::Lane;
+use crate::trace::AttemptTrace;
 use lanekeeper_breaker::Ticket;
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,8 +22,10 @@ pub(crate) struct Grant {
     provider: Option<(Arc<CellSlot>, Ticket)>,
     /// Held for its drop: it frees the lane's place when the attempt is over.
     _permit: Permit,
-    /// Nothing of the lane's answer has reached the caller, so the spend is given back.
+    /// Nothing the caller asked for has reached it, so the spend is given back.
     refundable: bool,
+    /// The attempt's span, where somebody traces.
+    trace: Option<Box<AttemptTrace>>,
 }
 
 impl Grant {
@@ -35,6 +38,7 @@ impl Grant {
             provider: None,
             _permit: permit,
             refundable: true,
+            trace: None,
         }
     }
 
@@ -46,6 +50,16 @@ impl Grant {
     /// Takes the ticket of the provider's own cell.
     pub(crate) fn hold_provider(&mut self, cell: &Arc<CellSlot>, ticket: Ticket) {
         self.provider = Some((Arc::clone(cell), ticket));
+    }
+
+    /// The attempt is traced; its span ends with the grant.
+    pub(crate) fn traced(&mut self, trace: AttemptTrace) {
+        self.trace = Some(Box::new(trace));
+    }
+
+    /// The attempt's span.
+    pub(crate) fn trace(&mut self) -> Option<&mut AttemptTrace> {
+        self.trace.as_deref_mut()
     }
 
     /// The lane the attempt goes to.
@@ -64,7 +78,7 @@ impl Grant {
         }
     }
 
-    /// An answer of the lane goes to the caller although it is no success.
+    /// An answer that proves nothing yet goes to the caller.
     pub(crate) fn deliver(&mut self) {
         self.refundable = false;
     }
@@ -72,6 +86,9 @@ impl Grant {
     /// Books what the attempt proved.
     pub(crate) fn settle(mut self, proof: Proof, circumstances: Circumstances, now: Instant) {
         self.lane.state.count_proof(proof);
+        if let Some(trace) = self.trace() {
+            trace.proved(proof);
+        }
         let mut whole_lane = false;
         if let Some(ticket) = self.ticket.take() {
             whole_lane = self.cell.settle(ticket, proof, circumstances, now);

@@ -28,6 +28,7 @@ mod secrets;
 mod snapshot;
 pub mod stats;
 mod status;
+mod trace;
 pub mod upstream;
 mod visit;
 

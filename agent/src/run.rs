@@ -112,7 +112,7 @@ struct Agent {
 impl Agent {
     async fn start(config: Config) -> Result<Self, Error> {
         let status = Arc::new(Status::new(clock::now()));
-        let plane = Plane::new();
+        let plane = Plane::traced(config.tracer.clone());
         // Whatever is at hand is applied before anything listens or dials.
         let prepared = source::prepare(&config, &plane, &status).await?;
 

@@ -63,11 +63,13 @@ impl Target {
         })))
     }
 
-    pub(super) fn host(&self) -> &str {
+    /// The host as configured: a name or an address.
+    pub(crate) fn host(&self) -> &str {
         &self.0.host
     }
 
-    pub(super) fn port(&self) -> u16 {
+    /// The port.
+    pub(crate) fn port(&self) -> u16 {
         self.0.port
     }
 

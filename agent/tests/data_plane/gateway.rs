@@ -21,7 +21,11 @@ pub(crate) struct Agent {
 impl Agent {
     /// Serves `document` until the test ends.
     pub(crate) async fn start(document: &str) -> Self {
-        let plane = Plane::new();
+        Self::start_on(Plane::new(), document).await
+    }
+
+    /// Serves `document` on a plane that was made in a special way.
+    pub(crate) async fn start_on(plane: Plane, document: &str) -> Self {
         let listener =
             lanekeeper_serve::bind("127.0.0.1:0".parse().unwrap(), false).expect("a listener");
         let agent = Self {
