@@ -11,9 +11,10 @@ use crate::protocol::answer::{self, Answer as Inspected};
 use crate::protocol::classify::{self, Rules, Verdict};
 use crate::protocol::headers::{self, Credential};
 use crate::protocol::query;
-use crate::protocol::rewrite::BodyChain;
+use crate::protocol::rewrite::{BodyChain, ModelPlaces};
 use crate::protocol::sse::SseReader;
 use crate::snapshot::Lane;
+use crate::trace::AttemptTrace;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_ENCODING, HeaderMap};
@@ -21,10 +22,10 @@ use http::{Method, Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Most bytes of an answer held back before the commit point; more than this is content.
+/// Most bytes of an answer held back before the commit point; beyond it they go to the caller,
+/// whatever they are.
 pub(crate) const HELD_MAX_BYTES: usize = 256 * 1024;
 /// Longest wait for the text of an answer whose status already says that it is an error: a lane
 /// that stalls there must not use up the time of its siblings.
@@ -35,8 +36,8 @@ pub(crate) struct Asked {
     pub(crate) dialect: Dialect,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Where the model name stands in the body; `None` when the path carries it.
-    pub(crate) model: Option<Range<usize>>,
+    /// Where the model is named.
+    pub(crate) model: ModelPlaces,
     /// The caller wants an event stream.
     pub(crate) streams: bool,
     /// The caller's query.
@@ -89,6 +90,9 @@ pub(crate) struct Running {
     pub(crate) reader: Option<Box<SseReader>>,
     /// The model's turn has ended within the held frames.
     pub(crate) finished: bool,
+    /// There is content among what is held. Without any, the bound on held bytes was reached: the
+    /// answer goes to the caller all the same, and proves nothing yet.
+    pub(crate) content: bool,
 }
 
 /// How an attempt went.
@@ -101,20 +105,30 @@ pub(crate) enum Attempted {
     Failed(Verdict, Option<Answer>),
 }
 
-/// Makes the attempt. `passthrough` sends the caller's own credential.
+/// Makes the attempt. `passthrough` sends the caller's own credential; `trace` is its span.
 pub(crate) async fn attempt(
     client: &Client,
     lane: &Lane,
     asked: &Asked,
     passthrough: bool,
     bounds: Bounds,
+    mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
     let rules = Rules {
         protocol: lane.provider.protocol,
         error_map: &lane.provider.error_map,
         passthrough,
     };
-    let response = match dispatch(client, lane, asked, passthrough, bounds.head).await {
+    let response = match dispatch(
+        client,
+        lane,
+        asked,
+        passthrough,
+        bounds.head,
+        trace.as_deref(),
+    )
+    .await
+    {
         Ok(response) => response,
         Err(Unsent::Upstream(error)) => {
             tracing::debug!(lane = %lane.name(), %error, "attempt got no answer");
@@ -125,14 +139,17 @@ pub(crate) async fn attempt(
         }
     };
     let (head, body) = response.into_parts();
+    if let Some(trace) = &mut trace {
+        trace.answered(head.status);
+    }
     if !head.status.is_success() {
         return refused(rules, head, body, bounds).await;
     }
     let encoded = is_encoded(&head.headers);
     if !headers::is_event_stream(&head.headers) || encoded {
-        return whole(rules, asked.dialect, head, body, bounds, encoded).await;
+        return whole(rules, asked.dialect, head, body, bounds, encoded, trace).await;
     }
-    match opening::read(rules, asked.dialect, head, body, bounds).await {
+    match opening::read(rules, asked.dialect, head, body, bounds, trace).await {
         // A caller that wants one document would take the frames for garbage.
         Attempted::Content(_) | Attempted::Empty(_) if !asked.streams => {
             Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
@@ -154,6 +171,7 @@ async fn dispatch(
     asked: &Asked,
     passthrough: bool,
     deadline: Instant,
+    trace: Option<&AttemptTrace>,
 ) -> Result<http::Response<upstream::Body>, Unsent> {
     let provider = &lane.provider;
     let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
@@ -169,16 +187,17 @@ async fn dispatch(
         .as_deref()
         .and_then(|query| query::upstream_query(query, asked.dialect, credential));
     let uri = with_query(uri, query.as_deref());
-    let body = match &asked.model {
-        Some(model) => BodyChain::with_model(&asked.body, model.clone(), &lane.upstream_model),
-        None => BodyChain::whole(asked.body.clone()),
-    };
+    let body = BodyChain::with_model_at(&asked.body, &asked.model, &lane.upstream_model);
+    let parent = trace.and_then(AttemptTrace::headers);
     let make = || {
         let mut request = Request::new(body.clone());
         *request.method_mut() = Method::POST;
         *request.uri_mut() = uri.clone();
         *request.headers_mut() =
             headers::upstream_request(&asked.headers, &provider_headers, credential);
+        if let Some(parent) = &parent {
+            parent.write(request.headers_mut());
+        }
         request
     };
     client
@@ -263,6 +282,7 @@ impl Held {
                 upstream,
                 reader: None,
                 finished: false,
+                content: true,
             }),
         }
     }
@@ -300,6 +320,7 @@ async fn whole(
     body: upstream::Body,
     bounds: Bounds,
     encoded: bool,
+    trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
     let held = match hold(body, bounds.content).await {
         Ok(held) => held,
@@ -311,6 +332,9 @@ async fn whole(
         Held::Part(..) => Inspected::Good,
         Held::All(bytes) => answer::inspect(rules, dialect, bytes),
     };
+    if let (Held::All(bytes), Some(trace), false) = (&held, trace, encoded) {
+        trace.document(bytes);
+    }
     match inspected {
         Inspected::Good => Attempted::Content(Answer {
             head,

@@ -15,24 +15,28 @@ use crate::metrics::RequestOutcome;
 use crate::plane::Worker;
 use crate::pool::Pool;
 use crate::protocol::error_body::ErrorKind;
-use crate::protocol::{Dialect, headers, locate};
+use crate::protocol::rewrite::ModelPlaces;
+use crate::protocol::{Dialect, headers, locate, query};
 use crate::reply::{self, Body, RequestId};
 use crate::snapshot::Snapshot;
+use crate::trace::RequestTrace;
 use crate::visit::Visit;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_serve::ConflictingLength;
 use path::Route;
-use std::ops::Range;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Retry-After of an agent whose places are all taken, or that has no configuration yet.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// Answers one request.
+/// Answers one request. A fault of the agent itself ends that request and nothing else; its caller
+/// is told in its own dialect, and what the request held is back by then.
 pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Response<Body> {
     let began = clock::now();
     let id = RequestId::of(request.headers());
@@ -42,7 +46,45 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
         Ok(route) => route.dialect,
         Err(unknown) => unknown.dialect,
     };
-    let refuse = |kind: &ErrorKind| reply::refuse(dialect, kind, &id);
+    let trace = worker
+        .tracer()
+        .map(|tracer| RequestTrace::begin(tracer, request.method(), request.headers()));
+    if let (Some(trace), Ok(route)) = (&trace, &found) {
+        trace.speaks(route.dialect);
+    }
+    let answering = answer(worker, request, found, dialect, &id, began, trace.clone());
+    let response = match AssertUnwindSafe(answering).catch_unwind().await {
+        Ok(response) => response,
+        Err(_) => {
+            worker.counters().count_panic();
+            tracing::error!(
+                request_id = id.as_str(),
+                "the handler of a request panicked"
+            );
+            reply::refuse(dialect, &ErrorKind::Internal, &id)
+        }
+    };
+    let response = if dialect == Dialect::GeminiStream && !query::asks_events(uri.query()) {
+        reply::array::of_events(response)
+    } else {
+        response
+    };
+    if let Some(trace) = trace {
+        trace.answered(response.status());
+    }
+    response
+}
+
+async fn answer(
+    worker: &Worker,
+    request: Request<Incoming>,
+    found: Result<Route<'_>, path::Unknown>,
+    dialect: Dialect,
+    id: &RequestId,
+    began: Instant,
+    trace: Option<RequestTrace>,
+) -> Response<Body> {
+    let refuse = |kind: &ErrorKind| reply::refuse(dialect, kind, id);
     let Some(snapshot) = worker.snapshot() else {
         return refuse(&ErrorKind::Exhausted {
             retry_after: BUSY_RETRY_AFTER,
@@ -54,6 +96,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             retry_after: BUSY_RETRY_AFTER,
         });
     };
+    visit.traced(trace);
     let caller = match snapshot.clients.admit(request.headers()) {
         Ok(caller) => caller,
         Err(refused) => {
@@ -67,7 +110,18 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
         }
     };
     let served = match found {
-        Ok(route) => serve(worker, &snapshot, &caller, route, request, &id).await,
+        Ok(route) => {
+            serve(
+                worker,
+                &snapshot,
+                &caller,
+                route,
+                request,
+                id,
+                visit.trace(),
+            )
+            .await
+        }
         Err(_) => Err(ErrorKind::NoRoute),
     };
     visit.hold(caller);
@@ -75,7 +129,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
         Ok(Served::Job { job, pool, waited }) => failover::run(job, pool, visit, waited).await,
         Ok(Served::Document(document)) => {
             visit.end(RequestOutcome::Ok);
-            reply::document(&document, &id)
+            reply::document(&document, id)
         }
         Err(kind) => {
             visit.end(match kind {
@@ -109,6 +163,7 @@ async fn serve(
     route: Route<'_>,
     request: Request<Incoming>,
     id: &RequestId,
+    trace: Option<&RequestTrace>,
 ) -> Result<Served, ErrorKind> {
     if request.method() != route.method() {
         return Err(ErrorKind::MethodNotAllowed {
@@ -126,11 +181,11 @@ async fn serve(
             field: None,
         });
     }
-    if route.dialect == Dialect::OpenAiModels {
-        let named = route.model.as_deref();
-        return catalogue::answer(snapshot, caller, named).map(Served::Document);
-    }
     let dialect = route.dialect;
+    if dialect.lists_models() {
+        let named = route.model.as_deref();
+        return catalogue::answer(snapshot, caller, dialect, named).map(Served::Document);
+    }
     let query = request.uri().query().map(str::to_owned);
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let (head, incoming) = request.into_parts();
@@ -144,10 +199,16 @@ async fn serve(
     let waited = clock::now().saturating_duration_since(upload_began);
     let Named {
         model,
-        range,
+        places,
         streams,
     } = named(&body, dialect, in_path)?;
+    if let Some(trace) = trace {
+        trace.asks_for(&model);
+    }
     let pool = resolve(snapshot, caller, &model, dialect)?;
+    if let Some(trace) = trace {
+        trace.resolved(&model, &pool.name);
+    }
     let job = Job {
         client: worker.client(),
         snapshot: Arc::clone(snapshot),
@@ -155,7 +216,7 @@ async fn serve(
             dialect,
             headers: head.headers,
             body,
-            model: range,
+            model: places,
             streams,
             query,
         },
@@ -167,27 +228,27 @@ async fn serve(
 /// What the caller named.
 struct Named {
     model: String,
-    /// Where the model's name stands in the body; `None` when the path carries it.
-    range: Option<Range<usize>>,
+    places: ModelPlaces,
     /// The answer shall be an event stream.
     streams: bool,
 }
 
 fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Named, ErrorKind> {
+    let unfit = |error: locate::LocateError| ErrorKind::BadRequest {
+        message: format!("{error}."),
+        field: error.field().map(str::to_owned),
+    };
     if let (true, Some(model)) = (path::carries_model(dialect), &in_path) {
         return Ok(Named {
             model: model.clone(),
-            range: None,
+            places: ModelPlaces::Both(locate::model_names(body).map_err(unfit)?),
             streams: dialect == Dialect::GeminiStream,
         });
     }
-    let located = locate::locate(body).map_err(|error| ErrorKind::BadRequest {
-        message: format!("{error}."),
-        field: error.field().map(str::to_owned),
-    })?;
+    let located = locate::locate(body).map_err(unfit)?;
     Ok(Named {
         model: in_path.unwrap_or_else(|| located.model_name.into_owned()),
-        range: Some(located.model),
+        places: ModelPlaces::Body(located.model),
         streams: located.stream,
     })
 }

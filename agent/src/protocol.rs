@@ -36,6 +36,10 @@ pub enum Dialect {
     OpenAiEmbeddings,
     /// `GET /v1/models`.
     OpenAiModels,
+    /// `GET /v1/models` by a caller that speaks Anthropic's protocol.
+    AnthropicModels,
+    /// `GET /v1beta/models`.
+    GeminiModels,
     /// `POST /v1/responses`.
     Responses,
     /// `POST /v1/messages`.
@@ -50,6 +54,8 @@ pub enum Dialect {
     GeminiCountTokens,
     /// `POST /v1beta/models/{model}:embedContent`.
     GeminiEmbed,
+    /// `POST /v1beta/models/{model}:batchEmbedContents`.
+    GeminiEmbedBatch,
     /// `POST /v2/chat`.
     Cohere,
 }
@@ -64,11 +70,15 @@ impl Dialect {
             | Self::OpenAiEmbeddings
             | Self::OpenAiModels => Protocol::Openai,
             Self::Responses => Protocol::Responses,
-            Self::Anthropic | Self::AnthropicCountTokens => Protocol::Anthropic,
+            Self::Anthropic | Self::AnthropicCountTokens | Self::AnthropicModels => {
+                Protocol::Anthropic
+            }
             Self::GeminiGenerate
             | Self::GeminiStream
             | Self::GeminiCountTokens
-            | Self::GeminiEmbed => Protocol::Gemini,
+            | Self::GeminiEmbed
+            | Self::GeminiEmbedBatch
+            | Self::GeminiModels => Protocol::Gemini,
             Self::Cohere => Protocol::Cohere,
         }
     }
@@ -79,11 +89,20 @@ impl Dialect {
         match self {
             Self::OpenAiChat | Self::GeminiGenerate | Self::GeminiStream | Self::Cohere => "chat",
             Self::OpenAiCompletions => "completions",
-            Self::OpenAiEmbeddings | Self::GeminiEmbed => "embeddings",
-            Self::OpenAiModels => "models",
+            Self::OpenAiEmbeddings | Self::GeminiEmbed | Self::GeminiEmbedBatch => "embeddings",
+            Self::OpenAiModels | Self::AnthropicModels | Self::GeminiModels => "models",
             Self::Responses => "responses",
             Self::Anthropic => "messages",
             Self::AnthropicCountTokens | Self::GeminiCountTokens => "count_tokens",
         }
+    }
+
+    /// True when the caller asks which names it may use, which the agent answers itself.
+    #[must_use]
+    pub const fn lists_models(self) -> bool {
+        matches!(
+            self,
+            Self::OpenAiModels | Self::AnthropicModels | Self::GeminiModels
+        )
     }
 }

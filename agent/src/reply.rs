@@ -1,5 +1,7 @@
 //! Answers to callers: the agent's own and the lanes', with the headers every answer carries.
 
+pub(crate) mod array;
+
 use crate::protocol::Dialect;
 use crate::protocol::error_body::{self, ErrorKind};
 use crate::protocol::headers;
@@ -22,6 +24,8 @@ pub(crate) enum Body {
     Whole(Option<Bytes>),
     /// It runs.
     Relay(Box<Relay>),
+    /// Either of them, put as one array.
+    Array(Box<array::ArrayBody>),
 }
 
 impl http_body::Body for Body {
@@ -35,6 +39,7 @@ impl http_body::Body for Body {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Relay(relay) => Pin::new(relay.as_mut()).poll_frame(cx),
+            Self::Array(array) => array.poll_frame(cx),
         }
     }
 
@@ -42,6 +47,7 @@ impl http_body::Body for Body {
         match self {
             Self::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Relay(relay) => relay.is_end_stream(),
+            Self::Array(array) => array.is_end_stream(),
         }
     }
 
@@ -51,6 +57,7 @@ impl http_body::Body for Body {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Relay(relay) => relay.size_hint(),
+            Self::Array(_) => SizeHint::default(),
         }
     }
 }

@@ -8,7 +8,7 @@ use lanekeeper_agent::protocol::classify::Rules;
 use lanekeeper_agent::protocol::{Dialect, Protocol};
 use lanekeeper_model::gateway::ErrorMeaning;
 
-const DIALECTS: [Dialect; 12] = [
+const DIALECTS: [Dialect; 15] = [
     Dialect::OpenAiChat,
     Dialect::OpenAiCompletions,
     Dialect::OpenAiEmbeddings,
@@ -20,6 +20,9 @@ const DIALECTS: [Dialect; 12] = [
     Dialect::GeminiStream,
     Dialect::GeminiCountTokens,
     Dialect::GeminiEmbed,
+    Dialect::GeminiEmbedBatch,
+    Dialect::GeminiModels,
+    Dialect::AnthropicModels,
     Dialect::Cohere,
 ];
 

@@ -5,6 +5,11 @@ use crate::protocol::query::decode;
 use http::{HeaderMap, Method};
 use std::borrow::Cow;
 
+/// Every request of Anthropic's packages has it.
+const ANTHROPIC_HEADER: &str = "anthropic-version";
+/// Every request of Google's packages has it.
+const GEMINI_HEADER: &str = "x-goog-api-key";
+
 /// A known path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Route<'a> {
@@ -22,17 +27,19 @@ pub(crate) struct Unknown {
 impl Route<'_> {
     /// The one method the path takes.
     pub(crate) fn method(&self) -> Method {
-        match self.dialect {
-            Dialect::OpenAiModels => Method::GET,
-            _ => Method::POST,
+        if self.dialect.lists_models() {
+            Method::GET
+        } else {
+            Method::POST
         }
     }
 
     /// The method as the `allow` header wants it.
     pub(crate) fn allow(&self) -> &'static str {
-        match self.dialect {
-            Dialect::OpenAiModels => "GET",
-            _ => "POST",
+        if self.dialect.lists_models() {
+            "GET"
+        } else {
+            "POST"
         }
     }
 }
@@ -45,6 +52,7 @@ pub(crate) fn carries_model(dialect: Dialect) -> bool {
             | Dialect::GeminiStream
             | Dialect::GeminiCountTokens
             | Dialect::GeminiEmbed
+            | Dialect::GeminiEmbedBatch
     )
 }
 
@@ -55,15 +63,19 @@ pub(crate) fn carries_model(dialect: Dialect) -> bool {
 /// No operation is at this path.
 pub(crate) fn route<'a>(path: &'a str, headers: &HeaderMap) -> Result<Route<'a>, Unknown> {
     if let Some((dialect, model)) = operation(path) {
+        let dialect = match dialect {
+            Dialect::OpenAiModels => list_for(headers),
+            other => other,
+        };
         return Ok(Route { dialect, model });
     }
     for depth in 1..=2 {
         let Some((prefix, rest)) = split_after(path, depth) else {
             break;
         };
-        // Below a prefix the model is named already: only operations that name none fit.
-        if let Some((dialect, None)) = operation(rest)
-            && dialect != Dialect::OpenAiModels
+        // Below a prefix the model is named already: what Gemini's paths say of it is not asked.
+        if let Some((dialect, _)) = operation(rest)
+            && !dialect.lists_models()
         {
             return Ok(Route {
                 dialect,
@@ -83,6 +95,7 @@ fn operation(path: &str) -> Option<(Dialect, Option<Cow<'_, str>>)> {
         "/v1/completions" => Dialect::OpenAiCompletions,
         "/v1/embeddings" => Dialect::OpenAiEmbeddings,
         "/v1/models" => Dialect::OpenAiModels,
+        "/v1beta/models" => Dialect::GeminiModels,
         "/v1/responses" => Dialect::Responses,
         "/v1/messages/count_tokens" => Dialect::AnthropicCountTokens,
         "/v2/chat" => Dialect::Cohere,
@@ -93,9 +106,9 @@ fn operation(path: &str) -> Option<(Dialect, Option<Cow<'_, str>>)> {
 
 /// `/v1beta/models/{model}:operation`, and `/v1/models/{model}` with or without one.
 fn in_models(path: &str) -> Option<(Dialect, Option<Cow<'_, str>>)> {
-    let (rest, lists) = match path.strip_prefix("/v1beta/models/") {
-        Some(rest) => (rest, false),
-        None => (path.strip_prefix("/v1/models/")?, true),
+    let (rest, list) = match path.strip_prefix("/v1beta/models/") {
+        Some(rest) => (rest, Dialect::GeminiModels),
+        None => (path.strip_prefix("/v1/models/")?, Dialect::OpenAiModels),
     };
     if let Some((model, operation)) = rest.rsplit_once(':') {
         let dialect = match operation {
@@ -103,13 +116,28 @@ fn in_models(path: &str) -> Option<(Dialect, Option<Cow<'_, str>>)> {
             "streamGenerateContent" => Some(Dialect::GeminiStream),
             "countTokens" => Some(Dialect::GeminiCountTokens),
             "embedContent" => Some(Dialect::GeminiEmbed),
+            "batchEmbedContents" => Some(Dialect::GeminiEmbedBatch),
+            // Elsewhere a colon may be part of a name.
+            _ if list == Dialect::GeminiModels => return None,
             _ => None,
         };
         if let (Some(dialect), false) = (dialect, model.is_empty()) {
             return Some((dialect, Some(decode(model))));
         }
     }
-    (lists && !rest.is_empty()).then(|| (Dialect::OpenAiModels, Some(decode(rest))))
+    (!rest.is_empty()).then(|| (list, Some(decode(rest))))
+}
+
+/// Three vendors list their models at one path; a header that only their own packages send tells
+/// which list is wanted.
+fn list_for(headers: &HeaderMap) -> Dialect {
+    if headers.contains_key(ANTHROPIC_HEADER) {
+        Dialect::AnthropicModels
+    } else if headers.contains_key(GEMINI_HEADER) {
+        Dialect::GeminiModels
+    } else {
+        Dialect::OpenAiModels
+    }
 }
 
 /// The path before and from the slash that ends the given number of segments.
@@ -124,9 +152,13 @@ fn split_after(path: &str, segments: usize) -> Option<(&str, &str)> {
 }
 
 fn guess(path: &str, headers: &HeaderMap) -> Dialect {
-    if headers.contains_key("anthropic-version") || path.contains("/v1/messages") {
+    if headers.contains_key(ANTHROPIC_HEADER) || path.contains("/v1/messages") {
         Dialect::Anthropic
-    } else if headers.contains_key("x-goog-api-key") || path.contains("/v1beta/") {
+    } else if headers.contains_key(GEMINI_HEADER)
+        || ["/v1beta/", ":generateContent", ":streamGenerateContent"]
+            .iter()
+            .any(|part| path.contains(part))
+    {
         Dialect::GeminiGenerate
     } else if path.contains("/v2/") {
         Dialect::Cohere
@@ -185,6 +217,37 @@ mod tests {
                 Some((Dialect::OpenAiModels, model("gpt"))),
             ),
             ("/v2/chat", Some((Dialect::Cohere, None))),
+            (
+                "/v1beta/models/gem:batchEmbedContents",
+                Some((Dialect::GeminiEmbedBatch, model("gem"))),
+            ),
+            (
+                "/v1beta/models/main/gem:generateContent",
+                Some((Dialect::GeminiGenerate, model("main/gem"))),
+            ),
+            (
+                "/gem/v1beta/models/any:generateContent",
+                Some((Dialect::GeminiGenerate, model("gem"))),
+            ),
+            (
+                "/main/gem/v1/models/any:streamGenerateContent",
+                Some((Dialect::GeminiStream, model("main/gem"))),
+            ),
+            (
+                "/main/gem/v2/chat",
+                Some((Dialect::Cohere, model("main/gem"))),
+            ),
+            ("/v1beta/models", Some((Dialect::GeminiModels, None))),
+            (
+                "/v1beta/models/gem",
+                Some((Dialect::GeminiModels, model("gem"))),
+            ),
+            (
+                "/v1/models/llama3:8b",
+                Some((Dialect::OpenAiModels, model("llama3:8b"))),
+            ),
+            ("/v1beta/models/gem:bake", None),
+            ("/a/v1beta/models/gem", None),
             ("/", None),
             ("/v1", None),
             ("//v1/messages", None),
@@ -211,5 +274,20 @@ mod tests {
             route("/x", &headers).unwrap_err().dialect,
             Dialect::Anthropic
         );
+    }
+
+    #[test]
+    fn list_of_models_is_the_one_the_callers_package_reads() {
+        for (header, expected) in [
+            ("anthropic-version", Dialect::AnthropicModels),
+            ("x-goog-api-key", Dialect::GeminiModels),
+            ("authorization", Dialect::OpenAiModels),
+        ] {
+            let name = http::HeaderName::from_static(header);
+            let headers = HeaderMap::from_iter([(name, http::HeaderValue::from_static("x"))]);
+            for path in ["/v1/models", "/v1/models/gpt"] {
+                assert_eq!(route(path, &headers).unwrap().dialect, expected, "{header}");
+            }
+        }
     }
 }

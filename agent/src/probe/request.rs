@@ -5,6 +5,7 @@
 
 use crate::attempt::Asked;
 use crate::protocol::Dialect;
+use crate::protocol::rewrite::ModelPlaces;
 use http::HeaderMap;
 use lanekeeper_model::gateway::Protocol;
 use serde_json::json;
@@ -47,7 +48,7 @@ pub(super) fn of(protocol: Protocol, model: &str) -> Asked {
         headers: HeaderMap::new(),
         body: body.to_string().into(),
         // The body names the provider's own model already.
-        model: None,
+        model: ModelPlaces::Path,
         query: None,
         streams: false,
     }

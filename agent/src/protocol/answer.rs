@@ -48,7 +48,10 @@ pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
         Dialect::OpenAiChat | Dialect::OpenAiCompletions => choices(raw("choices")),
         Dialect::OpenAiEmbeddings => list(raw("data")),
         // An account without any model still gets a well-formed list.
-        Dialect::OpenAiModels => parsed::<Vec<&RawValue>>(raw("data")).map(|_| Answer::Good),
+        Dialect::OpenAiModels | Dialect::AnthropicModels => {
+            parsed::<Vec<&RawValue>>(raw("data")).map(|_| Answer::Good)
+        }
+        Dialect::GeminiModels => raw("models").map(|_| Answer::Good),
         Dialect::Anthropic => message(raw("content"), raw("stop_reason")),
         Dialect::AnthropicCountTokens => number(raw("input_tokens")),
         Dialect::Responses => parsed::<Vec<&RawValue>>(raw("output"))
@@ -57,7 +60,9 @@ pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
             candidates(raw("candidates"), raw("promptFeedback"))
         }
         Dialect::GeminiCountTokens => number(raw("totalTokens")),
-        Dialect::GeminiEmbed => raw("embedding").or(raw("embeddings")).map(|_| Answer::Good),
+        Dialect::GeminiEmbed | Dialect::GeminiEmbedBatch => {
+            raw("embedding").or(raw("embeddings")).map(|_| Answer::Good)
+        }
         Dialect::Cohere => cohere(raw("message"), raw("finish_reason")),
     };
     match verdict {

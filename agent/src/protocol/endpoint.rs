@@ -14,7 +14,8 @@ pub fn path(base_path: &str, dialect: Dialect, model: &str) -> String {
         Dialect::OpenAiChat => ("v1", "chat/completions"),
         Dialect::OpenAiCompletions => ("v1", "completions"),
         Dialect::OpenAiEmbeddings => ("v1", "embeddings"),
-        Dialect::OpenAiModels => ("v1", "models"),
+        Dialect::OpenAiModels | Dialect::AnthropicModels => ("v1", "models"),
+        Dialect::GeminiModels => ("v1beta", "models"),
         Dialect::Responses => ("v1", "responses"),
         Dialect::Anthropic => ("v1", "messages"),
         Dialect::AnthropicCountTokens => ("v1", "messages/count_tokens"),
@@ -23,6 +24,7 @@ pub fn path(base_path: &str, dialect: Dialect, model: &str) -> String {
         Dialect::GeminiStream => return gemini(base, model, "streamGenerateContent?alt=sse"),
         Dialect::GeminiCountTokens => return gemini(base, model, "countTokens"),
         Dialect::GeminiEmbed => return gemini(base, model, "embedContent"),
+        Dialect::GeminiEmbedBatch => return gemini(base, model, "batchEmbedContents"),
     };
     let versioned = match dialect {
         // OpenAI-compatible services keep their version anywhere in the path

@@ -47,6 +47,20 @@ pub enum FrameKind {
     Error(Box<Verdict>),
 }
 
+impl FrameKind {
+    /// True when the frame makes what was answered so far more than nothing. An answer that was
+    /// stopped by a limit, a filter or a tool call says something without any text.
+    #[must_use]
+    pub const fn says_something(&self) -> bool {
+        match self {
+            Self::Content => true,
+            Self::Finish { natural, content } => *content || !*natural,
+            Self::Terminal { content } => *content,
+            Self::Ping | Self::Lifecycle | Self::Error(_) => false,
+        }
+    }
+}
+
 /// True when nothing is missing from an answer that ended, by what its frames have shown: `finished`
 /// by [`FrameKind::Finish`], `closed` by [`FrameKind::Terminal`].
 ///

@@ -5,8 +5,12 @@
 //! around exclusions and limits. So the whole body is checked against the JSON grammar in one pass
 //! that allocates nothing; only the bytes of keys and of the model name are looked at as text.
 
+mod names;
+
 use std::borrow::Cow;
 use std::ops::Range;
+
+pub use names::model_names;
 
 /// Arrays and objects nested deeper than this are refused.
 pub const MAX_DEPTH: u32 = 128;
@@ -30,6 +34,13 @@ pub enum LocateError {
     /// The body starts with a byte order mark.
     #[error("the body starts with a byte order mark; send plain UTF-8")]
     ByteOrderMark,
+    /// A byte sequence is no UTF-8, which JSON must be (RFC 8259, 8.1). Readers that replace such
+    /// bytes and readers that refuse them would see two bodies.
+    #[error("the body is not valid UTF-8 at offset {offset}; send JSON in UTF-8")]
+    NotUtf8 {
+        /// Offset of the first byte of the sequence.
+        offset: usize,
+    },
     /// The body has no bytes but white space.
     #[error("the body is empty; send a JSON object")]
     Empty,
@@ -86,6 +97,7 @@ impl LocateError {
             Self::MissingModel | Self::BadModel => Some("model"),
             Self::BadStream => Some("stream"),
             Self::ByteOrderMark
+            | Self::NotUtf8 { .. }
             | Self::Empty
             | Self::NotAnObject
             | Self::Malformed { .. }
@@ -102,21 +114,7 @@ impl LocateError {
 ///
 /// Anything but one JSON object with exactly one usable `model`; see [`LocateError`].
 pub fn locate(body: &[u8]) -> Result<Located<'_>, LocateError> {
-    let mut scan = Scan { body, at: 0 };
-    if body.starts_with(b"\xef\xbb\xbf") {
-        return Err(LocateError::ByteOrderMark);
-    }
-    scan.white_space();
-    match scan.peek() {
-        None => return Err(LocateError::Empty),
-        Some(b'{') => scan.at += 1,
-        // A body of another type is only named so if it is JSON at all.
-        Some(_) => {
-            scan.value(1)?;
-            scan.end()?;
-            return Err(LocateError::NotAnObject);
-        }
-    }
+    let mut scan = Scan::open(body)?;
 
     let mut model: Option<Range<usize>> = None;
     let mut model_usable = true;
@@ -229,7 +227,32 @@ struct Scan<'a> {
     at: usize,
 }
 
-impl Scan<'_> {
+impl<'a> Scan<'a> {
+    /// Begins behind the opening bracket of the body's one object.
+    fn open(body: &'a [u8]) -> Result<Self, LocateError> {
+        if body.starts_with(b"\xef\xbb\xbf") {
+            return Err(LocateError::ByteOrderMark);
+        }
+        if let Err(error) = std::str::from_utf8(body) {
+            return Err(LocateError::NotUtf8 {
+                offset: error.valid_up_to(),
+            });
+        }
+        let mut scan = Self { body, at: 0 };
+        scan.white_space();
+        match scan.peek() {
+            None => return Err(LocateError::Empty),
+            Some(b'{') => scan.at += 1,
+            // A body of another type is only named so if it is JSON at all.
+            Some(_) => {
+                scan.value(1)?;
+                scan.end()?;
+                return Err(LocateError::NotAnObject);
+            }
+        }
+        Ok(scan)
+    }
+
     fn peek(&self) -> Option<u8> {
         self.body.get(self.at).copied()
     }

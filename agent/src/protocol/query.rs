@@ -25,6 +25,15 @@ pub fn upstream_query(query: &str, dialect: Dialect, credential: Credential) -> 
     (!kept.is_empty()).then(|| kept.join("&"))
 }
 
+/// True when a Gemini stream is asked for as server-sent events. Without, it is one JSON array.
+#[must_use]
+pub fn asks_events(query: Option<&str>) -> bool {
+    query.unwrap_or_default().split('&').any(|pair| {
+        let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+        matches!(&*decode(name), "alt" | "$alt") && value == "sse"
+    })
+}
+
 /// Percent-decodes a name; what is no UTF-8 cannot be a configured name and stays as it is.
 #[must_use]
 pub fn decode(segment: &str) -> Cow<'_, str> {
@@ -79,6 +88,19 @@ mod tests {
         }
         assert_eq!(own("", Dialect::OpenAiChat), None);
         assert_eq!(own("&&", Dialect::OpenAiChat), None);
+    }
+
+    #[test]
+    fn events_come_only_when_they_are_asked_for() {
+        for (query, expected) in [
+            (Some("alt=sse"), true),
+            (Some("key=x&%24alt=sse"), true),
+            (Some("alt=json"), false),
+            (Some("default=sse"), false),
+            (None, false),
+        ] {
+            assert_eq!(asks_events(query), expected, "{query:?}");
+        }
     }
 
     #[test]

@@ -16,6 +16,18 @@ use http_body::{Body, Frame, SizeHint};
 /// turns through the writer.
 pub const JOIN_MAX_BYTES: usize = 8 * 1024;
 
+/// Where a request names its model.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ModelPlaces {
+    /// Not in its body: the path carries it.
+    #[default]
+    Path,
+    /// In the body, once.
+    Body(Range<usize>),
+    /// In the body too, at these places in order (see [`super::locate::model_names`]).
+    Both(Vec<Range<usize>>),
+}
+
 /// A request body of up to three segments. Cloning it copies no bytes.
 #[derive(Clone, Debug, Default)]
 pub struct BodyChain {
@@ -59,6 +71,35 @@ impl BodyChain {
         }
     }
 
+    /// `body` with `name` wherever the model is named.
+    #[must_use]
+    pub fn with_model_at(body: &Bytes, places: &ModelPlaces, name: &str) -> Self {
+        match places {
+            ModelPlaces::Path => Self::whole(body.clone()),
+            ModelPlaces::Body(place) => Self::with_model(body, place.clone(), name),
+            ModelPlaces::Both(places) => match places.as_slice() {
+                [] => Self::whole(body.clone()),
+                [place] => Self::with_model(body, place.clone(), bare(name)),
+                places => Self::with_models(body, places, &escape(bare(name))),
+            },
+        }
+    }
+
+    fn with_models(body: &Bytes, places: &[Range<usize>], escaped: &[u8]) -> Self {
+        let mut joined = BytesMut::with_capacity(body.len() + places.len() * escaped.len());
+        let mut copied = 0;
+        for place in places {
+            let Some(before) = body.get(copied..place.start) else {
+                return Self::whole(body.clone());
+            };
+            joined.put_slice(before);
+            joined.put_slice(escaped);
+            copied = place.end;
+        }
+        joined.put_slice(body.get(copied..).unwrap_or_default());
+        Self::whole(joined.freeze())
+    }
+
     /// Bytes still to be sent.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -73,6 +114,11 @@ impl BodyChain {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// `name` without the collection that Gemini's full names begin with.
+fn bare(name: &str) -> &str {
+    name.strip_prefix("models/").unwrap_or(name)
 }
 
 /// `name` as the inside of a JSON string.

@@ -161,6 +161,7 @@ fn dialects(protocol: Protocol) -> &'static [Dialect] {
             Dialect::GeminiStream,
             Dialect::GeminiCountTokens,
             Dialect::GeminiEmbed,
+            Dialect::GeminiEmbedBatch,
         ],
         Protocol::Cohere => &[Dialect::Cohere],
     }

@@ -212,25 +212,6 @@ async fn direct_routes_reach_the_lane_under_a_cell_of_their_own() {
 }
 
 #[tokio::test]
-async fn models_are_listed_for_both_packages() {
-    let a = Upstream::start(completion("hello")).await;
-    let agent = agent(&a).await;
-    let ask = Ask {
-        method: Method::GET,
-        ..chat("", false).at("/v1/models").body("")
-    };
-    let got = ask.send(agent.address).await;
-    let names: Vec<_> = got.json()["data"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|entry| entry["id"].as_str().unwrap().to_owned())
-        .collect();
-    assert_eq!(names, ["chat", "a"]);
-    assert_eq!(got.json()["has_more"], false);
-}
-
-#[tokio::test]
 async fn only_known_clients_get_in_and_only_to_their_pools() {
     let gate = Arc::new(Semaphore::new(0));
     let a = Upstream::start(completion("hello")).await;

@@ -205,3 +205,16 @@ proptest! {
         let _ = locate(&body);
     }
 }
+
+#[test]
+fn body_that_is_no_utf8_is_refused_wherever_the_bytes_stand() {
+    for (body, offset) in [
+        (&b"{\"model\":\"a\xff\"}"[..], 11),
+        (b"{\"model\":\"a\",\"messages\":[\"\xc3(\"]}", 26),
+        (b"{\"model\":\"a\",\"x\":\"\xed\xa0\x80\"}", 18),
+        (b"{\"model\":\"a\",\"\xf8\":1}", 14),
+        (b"{\"model\":\"a\",\"x\":\"\xe4\xb8\"}", 18),
+    ] {
+        assert_eq!(locate(body), Err(LocateError::NotUtf8 { offset }));
+    }
+}

@@ -73,3 +73,19 @@ proptest! {
         prop_assert_eq!(serde_json::from_slice::<Value>(&bytes).unwrap(), value);
     }
 }
+
+#[test]
+fn every_place_that_names_the_model_is_changed() {
+    let body = br#"{"requests":[{"model":"models/chat","x":"chat"},{"model":"chat"}],"y":1}"#;
+    let body = Bytes::from_static(body);
+    let places = ModelPlaces::Both(super::super::locate::model_names(&body).unwrap());
+    for name in ["gem-2", "models/gem-2"] {
+        let bytes = sent(BodyChain::with_model_at(&body, &places, name));
+        assert_eq!(
+            String::from_utf8(bytes).unwrap(),
+            r#"{"requests":[{"model":"models/gem-2","x":"chat"},{"model":"gem-2"}],"y":1}"#
+        );
+    }
+    let chain = BodyChain::with_model_at(&body, &ModelPlaces::Path, "gem-2");
+    assert_eq!(sent(chain), body);
+}
