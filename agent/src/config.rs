@@ -43,6 +43,9 @@ pub struct Config {
     pub labels: BTreeMap<String, String>,
     /// Folder of the last-known-good file; `None` keeps none. Used by joined agents only.
     pub cache_dir: Option<PathBuf>,
+    /// How to join the control plane; `None` for certificates from files or plaintext. Used by
+    /// joined agents only.
+    pub join: Option<Join>,
     /// Time between the stop order and closed listeners.
     pub drain_pause: Duration,
     /// Time that running answers get after that.
@@ -51,6 +54,17 @@ pub struct Config {
     pub workers: Option<NonZeroUsize>,
     /// Makes a span of each request and attempt; `None` traces nothing, at no cost.
     pub tracer: Option<SdkTracer>,
+}
+
+/// What an agent joins with. It gets a certificate for it, which it keeps and renews by itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Join {
+    /// A file with a join token, or with a projected token of Kubernetes; read when a certificate
+    /// is needed and none is kept.
+    pub token_file: PathBuf,
+    /// Authorities that may vouch for the control plane at the first contact, PEM; not needed with
+    /// a join token, which names them.
+    pub ca: Option<PathBuf>,
 }
 
 /// Where an agent's gateway document comes from.
@@ -113,6 +127,7 @@ impl Config {
             name: host_name(),
             labels: BTreeMap::new(),
             cache_dir: None,
+            join: None,
             drain_pause: DRAIN_PAUSE,
             drain_grace: DRAIN_GRACE,
             workers: None,
@@ -169,7 +184,7 @@ impl Config {
         if self.workers.is_some_and(|count| count.get() > WORKERS_MAX) {
             faults.add("workers", format!("must be at most {WORKERS_MAX}"));
         }
-        self.source.check(&mut faults);
+        self.source.check(self.join.as_ref(), &mut faults);
         if faults.0.is_empty() {
             Ok(())
         } else {
@@ -179,7 +194,7 @@ impl Config {
 }
 
 impl Source {
-    fn check(&self, faults: &mut Faults) {
+    fn check(&self, join: Option<&Join>, faults: &mut Faults) {
         match self {
             Self::Standalone { file } => {
                 if file.as_os_str().is_empty() {
@@ -201,15 +216,21 @@ impl Source {
                 if let Err(message) = check_control_plane(control_plane, *insecure) {
                     faults.add("control-plane", message);
                 }
-                match (insecure, tls) {
-                    (true, Some(_)) => {
+                match (insecure, tls, join) {
+                    (true, Some(_), _) => {
                         faults.add("insecure", "contradicts --tls-ca, --tls-cert and --tls-key");
                     }
-                    (false, None) => faults.add(
-                        "tls-ca",
-                        "is needed, with --tls-cert and --tls-key, unless --insecure is given",
+                    (true, None, Some(_)) => {
+                        faults.add("insecure", "contradicts --join-token-file");
+                    }
+                    (false, Some(_), Some(_)) => {
+                        faults.add("join-token-file", "contradicts --tls-cert and --tls-key");
+                    }
+                    (false, None, None) => faults.add(
+                        "join-token-file",
+                        "is needed, or --tls-ca, --tls-cert and --tls-key, or --insecure",
                     ),
-                    (true, None) | (false, Some(_)) => {}
+                    (true, None, None) | (false, Some(_), None) | (false, None, Some(_)) => {}
                 }
             }
         }
@@ -350,7 +371,7 @@ mod tests {
                 "workers",
                 "gateway",
                 "control-plane",
-                "tls-ca"
+                "join-token-file"
             ]
         );
         assert_eq!(config.problems().len(), faults.len());

@@ -19,11 +19,15 @@ use crate::status::{Status, Topic};
 
 mod backoff;
 mod dial;
+mod identity;
 mod link;
+mod overrides;
 mod report;
 mod session;
+mod trust;
 
-pub(crate) use dial::Dialer;
+pub(crate) use dial::{Dialer, Endpoint, Proof};
+pub(crate) use identity::Identity;
 pub(crate) use session::Lineage;
 
 use backoff::Backoff;
@@ -56,12 +60,28 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// Dials until told to stop.
-    pub(crate) async fn run(mut self) {
+    /// Dials until told to stop, and keeps the identity fresh meanwhile.
+    pub(crate) async fn run(self) {
+        let stop = self.stop.clone();
+        match self.dialer.clone() {
+            Dialer {
+                endpoint,
+                proof: Proof::Identity(identity),
+            } => {
+                let renewing = identity.renew(endpoint, stop);
+                tokio::join!(self.keep_session(), renewing);
+            }
+            Dialer { .. } => self.keep_session().await,
+        }
+    }
+
+    async fn keep_session(mut self) {
+        let mut troubled = false;
         let mut backoff = Backoff::default();
         while !self.stop.is_cancelled() {
             let mut lasted = Duration::ZERO;
-            let ended = self.dial(&mut lasted).await;
+            let ended = self.dial(&mut lasted, troubled).await;
+            troubled = lasted.is_zero();
             if matches!(ended, Ended::Stopped) {
                 return;
             }
@@ -75,10 +95,10 @@ impl Control {
         }
     }
 
-    async fn dial(&mut self, lasted: &mut Duration) -> Ended {
+    async fn dial(&mut self, lasted: &mut Duration, troubled: bool) -> Ended {
         let channel = tokio::select! {
             () = self.stop.cancelled() => return Ended::Stopped,
-            connected = self.dialer.connect() => match connected {
+            connected = self.dialer.connect(troubled) => match connected {
                 Ok(channel) => channel,
                 Err(error) => return error.into(),
             },

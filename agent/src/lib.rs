@@ -32,5 +32,5 @@ mod trace;
 pub mod upstream;
 mod visit;
 
-pub use config::{ClientTls, Config, Source};
+pub use config::{ClientTls, Config, Join, Source};
 pub use run::{Addresses, Error, Shutdown, run};

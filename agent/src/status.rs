@@ -23,6 +23,8 @@ pub(crate) enum Topic {
     Config,
     /// Nothing keeps the configuration current any more.
     Source,
+    /// The agent has no certificate, or cannot renew it.
+    Identity,
     /// A report does not fit into one message.
     Report,
 }
@@ -37,6 +39,7 @@ pub(crate) struct Status {
     connected: AtomicBool,
     confirmed: AtomicBool,
     draining: AtomicBool,
+    out_of_service: AtomicBool,
     sessions: AtomicU64,
     problems: Mutex<BTreeMap<Topic, String>>,
 }
@@ -52,6 +55,7 @@ impl Status {
             connected: AtomicBool::new(false),
             confirmed: AtomicBool::new(false),
             draining: AtomicBool::new(false),
+            out_of_service: AtomicBool::new(false),
             sessions: AtomicU64::new(0),
             problems: Mutex::new(BTreeMap::new()),
         }
@@ -113,9 +117,14 @@ impl Status {
         self.confirmed.store(true, Ordering::Release);
     }
 
-    /// The process was told to stop.
+    /// The process was told to stop, or an operator took it out of service.
     pub(crate) fn draining(&self) -> bool {
-        self.draining.load(Ordering::Acquire)
+        self.draining.load(Ordering::Acquire) || self.out_of_service.load(Ordering::Acquire)
+    }
+
+    /// An operator takes the agent out of service, or back. Returns false when nothing changed.
+    pub(crate) fn set_out_of_service(&self, active: bool) -> bool {
+        self.out_of_service.swap(active, Ordering::AcqRel) != active
     }
 
     pub(crate) fn set_draining(&self) {

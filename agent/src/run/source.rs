@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Error, PART_TIMEOUT};
 use crate::adopt::{Adopter, Expected};
 use crate::cache::{Cache, Entry, Found, Writer};
-use crate::config::{Config, Source};
-use crate::control::{Control, Dialer, Lineage};
+use crate::config::{ClientTls, Config, Source};
+use crate::control::{Control, Dialer, Endpoint, Identity, Lineage, Proof};
 use crate::plane::Plane;
 use crate::status::{Status, Topic};
 use crate::{clock, file};
@@ -123,8 +123,8 @@ impl Prepared {
             } => {
                 let control = Control {
                     dialer: Dialer {
-                        address: control_plane.clone(),
-                        tls: tls.clone(),
+                        endpoint: Endpoint(control_plane.clone()),
+                        proof: proof(config, gateway, tls.as_ref(), status),
                     },
                     gateway: gateway.clone(),
                     name: config.name.clone(),
@@ -146,6 +146,21 @@ impl Prepared {
             stop,
             writer,
         }
+    }
+}
+
+/// How the agent shows the control plane who it is.
+fn proof(config: &Config, gateway: &str, tls: Option<&ClientTls>, status: &Arc<Status>) -> Proof {
+    match (&config.join, tls) {
+        (Some(join), _) => Proof::Identity(Arc::new(Identity::load(
+            join.clone(),
+            gateway,
+            &config.name,
+            config.cache_dir.clone(),
+            Arc::clone(status),
+        ))),
+        (None, Some(files)) => Proof::Files(files.clone()),
+        (None, None) => Proof::None,
     }
 }
 

@@ -9,7 +9,9 @@ use lanekeeper_proto::message::{
     ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, GoodbyeReason, Hello, Limits,
     ReportAck, Welcome,
 };
-use lanekeeper_proto::wire::{AgentMessage, ServerMessage};
+use lanekeeper_proto::wire::{
+    AgentMessage, EnrollRequest, IssuedCertificate, RenewCertRequest, ServerMessage,
+};
 use lanekeeper_proto::{Fleet, FleetServer};
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -42,6 +44,20 @@ impl Fleet for Door {
             .send(peer)
             .map_err(|_| Status::unavailable("over"))?;
         Ok(Response::new(ReceiverStream::new(messages)))
+    }
+
+    async fn enroll(
+        &self,
+        _: Request<EnrollRequest>,
+    ) -> Result<Response<IssuedCertificate>, Status> {
+        Err(Status::unimplemented("no certificates here"))
+    }
+
+    async fn renew_cert(
+        &self,
+        _: Request<RenewCertRequest>,
+    ) -> Result<Response<IssuedCertificate>, Status> {
+        Err(Status::unimplemented("no certificates here"))
     }
 }
 
