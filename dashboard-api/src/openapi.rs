@@ -269,6 +269,8 @@ fn add_model_schemas(document: &mut Value) {
     generator.subschema_for::<lanekeeper_model::fleet::Summary>();
     generator.subschema_for::<crate::fleet::agents::AgentPage>();
     generator.subschema_for::<crate::fleet::change::Change>();
+    generator.subschema_for::<crate::admin::rollouts::view::RolloutPage>();
+    generator.subschema_for::<crate::admin::rollouts::view::RolloutDetail>();
     let definitions: Map<String, Value> = generator.take_definitions(true);
     if let Some(schemas) = document
         .pointer_mut(COMPONENTS)

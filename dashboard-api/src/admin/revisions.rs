@@ -182,7 +182,7 @@ pub(crate) async fn roll_back(
     Ok(([(ETAG, tag)], axum::Json(RevisionInfo::from(written))).into_response())
 }
 
-async fn find(app: &App, gateway: &str, number: u64) -> Result<Revision, Error> {
+pub(super) async fn find(app: &App, gateway: &str, number: u64) -> Result<Revision, Error> {
     app.store
         .revision(gateway, number)
         .await?

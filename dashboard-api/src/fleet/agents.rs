@@ -115,10 +115,7 @@ pub(crate) async fn show(
 }
 
 fn describe(picture: &Picture, record: &AgentRecord, now_ms: u64) -> AgentView {
-    let target = picture
-        .targets
-        .get(&record.gateway)
-        .map(|(revision, hash)| (*revision, hash.as_str()));
+    let target = picture.target_of(record);
     let mut view = agent_view(record, target, now_ms, picture.windows());
     let is_silent = matches!(view.state, AgentState::Stale | AgentState::Gone);
     if is_silent && view.last_report_age_secs.is_none() {

@@ -5,8 +5,9 @@ use crate::app::App;
 use crate::clock;
 use crate::error::Error;
 use lanekeeper_model::fleet::{GatewayCells, agent_state};
+use lanekeeper_model::rollout::Rollout;
 use lanekeeper_model::{AgentRecord, AgentState, FreshWindows, GatewayName};
-use lanekeeper_store::AgentFacts;
+use lanekeeper_store::{AgentFacts, Course};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub(crate) struct Picture {
     pub(super) gateways: Vec<GatewayCells>,
     /// The current revision and hash of each gateway.
     pub(super) targets: BTreeMap<GatewayName, (u64, String)>,
+    /// The rollouts that decide who has the current revision already.
+    rollouts: BTreeMap<GatewayName, Rollout>,
     /// True when the live view or the store did not answer and older records stand in.
     pub(super) partial: bool,
     /// Set when there is nothing at all to show.
@@ -42,7 +45,7 @@ struct Failure {
 
 impl Picture {
     /// When agents count as stale and gone.
-    pub(super) fn windows(&self) -> FreshWindows {
+    pub(crate) fn windows(&self) -> FreshWindows {
         FreshWindows::default()
     }
 
@@ -56,6 +59,49 @@ impl Picture {
                 matches!(state, AgentState::Live | AgentState::Draining)
             })
             .count()
+    }
+
+    /// The gateway of an agent, if it is known.
+    pub(crate) fn gateway_of(&self, instance: &str) -> Option<GatewayName> {
+        let record = self.records.iter().find(|it| it.instance == instance)?;
+        Some(record.gateway.clone())
+    }
+
+    /// The instances of a gateway that take requests.
+    pub(crate) fn serving(&self, gateway: &str, now_ms: u64) -> Vec<&str> {
+        self.records_of(gateway)
+            .filter(|record| agent_state(record, now_ms, self.windows()) == AgentState::Live)
+            .map(|record| record.instance.as_str())
+            .collect()
+    }
+
+    /// What an agent should serve: its revision and that one's content hash; `None` when its
+    /// gateway does not exist. While it waits for a rollout's stage, an agent keeps what it took
+    /// from a later one than the base: within one epoch it never goes back.
+    pub(crate) fn target_of<'a>(&'a self, record: &'a AgentRecord) -> Option<(u64, &'a str)> {
+        let (revision, hash) = self.targets.get(&record.gateway)?;
+        let Some(rollout) = self.rollouts.get(&record.gateway) else {
+            return Some((*revision, hash));
+        };
+        let target = rollout.target_of(&record.name, &record.labels);
+        let keeps = (target.0 + 1..rollout.revision).contains(&record.applied_revision);
+        Some(if keeps {
+            (record.applied_revision, &record.applied_hash)
+        } else {
+            target
+        })
+    }
+
+    /// Whether a share of the reports is missing.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.partial
+    }
+
+    /// The agents of a gateway.
+    pub(crate) fn records_of(&self, gateway: &str) -> impl Iterator<Item = &AgentRecord> {
+        self.records
+            .iter()
+            .filter(move |record| *record.gateway == *gateway)
     }
 
     /// Whether there is anything to show.
@@ -86,10 +132,10 @@ pub(super) async fn take(
 ) -> Picture {
     let taken = clock::instant();
     let before = before.filter(|picture| picture.failure.is_none());
-    let (records, facts, heads) = tokio::join!(
+    let (records, facts, courses) = tokio::join!(
         in_time("live view", app.live.records(None)),
         in_time("configuration store", app.store.agent_facts(None)),
-        in_time("configuration store", app.store.heads())
+        in_time("configuration store", app.store.courses())
     );
     let mut partial = false;
     let mut missing = |what: &'static str, error: lanekeeper_store::Error| {
@@ -119,18 +165,15 @@ pub(super) async fn take(
         missing("configuration store", error);
         Vec::new()
     });
-    let targets = match heads {
-        Ok(heads) => heads
-            .into_iter()
-            .map(|(gateway, revision, hash)| (GatewayName::from(gateway), (revision, hash)))
-            .collect(),
+    let (targets, rollouts) = match courses {
+        Ok(courses) => split(courses),
         Err(error) => {
             let fault = missing("configuration store", error);
             match &before {
-                Some(before) => before.targets.clone(),
+                Some(before) => (before.targets.clone(), before.rollouts.clone()),
                 None => {
                     failure = Some(fault);
-                    BTreeMap::new()
+                    (BTreeMap::new(), BTreeMap::new())
                 }
             }
         }
@@ -143,9 +186,27 @@ pub(super) async fn take(
         records,
         gateways,
         targets,
+        rollouts,
         partial,
         failure,
     }
+}
+
+/// Current revisions and rollouts of all gateways.
+fn split(
+    courses: BTreeMap<String, Course>,
+) -> (
+    BTreeMap<GatewayName, (u64, String)>,
+    BTreeMap<GatewayName, Rollout>,
+) {
+    let mut targets = BTreeMap::new();
+    let mut rollouts = BTreeMap::new();
+    for (gateway, course) in courses {
+        let gateway = GatewayName::from(gateway);
+        targets.insert(gateway.clone(), (course.revision, course.hash));
+        rollouts.extend(course.rollout.map(|rollout| (gateway, rollout)));
+    }
+    (targets, rollouts)
 }
 
 /// What a store answers, or that it does not within [`READ_TIMEOUT`].
