@@ -203,12 +203,7 @@ impl<'a> GatewayReports<'a> {
             .filter(|mention| mention.cell.state != CellState::Closed)
             .copied()
             .collect();
-        let state = match (agents.reporting, agents.open, agents.half_open) {
-            (_, 1.., _) => ViewState::Open,
-            (_, 0, 1..) => ViewState::HalfOpen,
-            (1.., 0, 0) => ViewState::Closed,
-            (0, 0, 0) => ViewState::Unknown,
-        };
+        let state = worst(&agents);
         let touched = match agents.open + agents.half_open {
             0 => agents.parked,
             more => more,
@@ -314,12 +309,23 @@ impl<'a> GatewayReports<'a> {
     }
 }
 
-fn secs(ms: u64) -> f64 {
+/// The worst state over the agents that were counted.
+pub(super) fn worst(agents: &CellAgents) -> ViewState {
+    match (agents.reporting, agents.open, agents.half_open) {
+        (_, 1.., _) => ViewState::Open,
+        (_, 0, 1..) => ViewState::HalfOpen,
+        (1.., 0, 0) => ViewState::Closed,
+        (0, 0, 0) => ViewState::Unknown,
+    }
+}
+
+/// Milliseconds as the API's seconds.
+pub(super) fn secs(ms: u64) -> f64 {
     ms as f64 / 1000.0
 }
 
 /// Unix milliseconds as RFC 3339 in UTC; a time past the calendar's end is the end of year 9999.
-fn rfc3339(unix_ms: u64) -> String {
+pub(super) fn rfc3339(unix_ms: u64) -> String {
     use time::format_description::well_known::Rfc3339;
 
     let nanos = i128::from(unix_ms).saturating_mul(1_000_000);

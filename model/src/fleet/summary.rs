@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::aggregate::fleet_view;
 use super::record::{AgentRecord, AgentState, FreshWindows, agent_state};
-use super::view::{GatewayCells, ViewQuery, ViewState};
+use super::view::{CellView, GatewayCells, ViewQuery, ViewState};
 
 /// Agents by state.
 #[derive(
@@ -82,16 +82,8 @@ pub fn summary(
         ..ViewQuery::default()
     };
     let mut cells = CellCounts::default();
-    for cell in fleet_view(records, gateways, &query, now_ms, windows).cells {
-        let count = match cell.state {
-            ViewState::Unknown => &mut cells.unknown,
-            ViewState::Closed => &mut cells.closed,
-            ViewState::HalfOpen => &mut cells.half_open,
-            ViewState::Open => &mut cells.open,
-        };
-        *count += 1;
-        cells.parked += u64::from(cell.agents.parked > 0);
-    }
+    let view = fleet_view(records, gateways, &query, now_ms, windows);
+    count_cells(&mut cells, view.cells.iter());
 
     Summary {
         gateways: names.len() as u64,
@@ -99,5 +91,19 @@ pub fn summary(
         incidents: cells.open + cells.half_open,
         cells,
         partial: false,
+    }
+}
+
+/// Adds cells to their counts.
+pub(super) fn count_cells<'a>(counts: &mut CellCounts, cells: impl Iterator<Item = &'a CellView>) {
+    for cell in cells {
+        let count = match cell.state {
+            ViewState::Unknown => &mut counts.unknown,
+            ViewState::Closed => &mut counts.closed,
+            ViewState::HalfOpen => &mut counts.half_open,
+            ViewState::Open => &mut counts.open,
+        };
+        *count += 1;
+        counts.parked += u64::from(cell.agents.parked > 0);
     }
 }
