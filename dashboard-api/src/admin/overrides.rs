@@ -1,6 +1,6 @@
 //! Overrides: operators' orders on the cells of a lane, with an end, and what the agents say of them.
 
-use super::{change, config};
+use super::{ChangeQuery, change, config};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::clock;
@@ -459,7 +459,8 @@ pub(crate) async fn create(
     tag = "overrides",
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
-        ("id" = String, Path, description = "The override's id")
+        ("id" = String, Path, description = "The override's id"),
+        ChangeQuery
     ),
     responses(
         (status = 204, description = "It is over; connected agents hear of it within a second"),
@@ -471,8 +472,9 @@ pub(crate) async fn release(
     State(app): State<App>,
     caller: Caller,
     Path((gateway, id)): Path<(String, String)>,
+    Query(query): Query<ChangeQuery>,
 ) -> Result<StatusCode, Error> {
-    let change = change(&caller, None)?;
+    let change = change(&caller, query.message)?;
     app.store.release_override(&gateway, &id, &change).await?;
     app.announce_overrides(&gateway).await;
     Ok(StatusCode::NO_CONTENT)

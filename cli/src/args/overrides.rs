@@ -1,0 +1,135 @@
+//! Flags of `lanekeeper override`.
+
+use super::client::{ApiArguments, Format};
+use super::{pair, secs, span};
+use clap::{Args, Subcommand};
+use std::time::Duration;
+
+#[derive(Debug, Args)]
+pub(crate) struct OverrideArguments {
+    #[command(subcommand)]
+    pub(crate) action: OverrideCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum OverrideCommand {
+    /// Let no attempt go to a lane
+    ForceOpen {
+        #[command(flatten)]
+        lasting: LastingArguments,
+        /// Do it even when a pool is left without a usable member
+        #[arg(long)]
+        allow_empty: bool,
+    },
+    /// Let every attempt go to a lane, whatever its breaker says
+    ForceClose {
+        #[command(flatten)]
+        lasting: LastingArguments,
+    },
+    /// Let running answers of a lane finish and begin no new ones
+    Drain {
+        #[command(flatten)]
+        lasting: LastingArguments,
+        /// Do it even when a pool is left without a usable member
+        #[arg(long)]
+        allow_empty: bool,
+    },
+    /// Close a lane's breakers and forget their history, once
+    Reset {
+        #[command(flatten)]
+        order: OrderArguments,
+        /// How long agents that are not connected may still hear of it, such as 90s; a minute if not
+        /// given
+        #[arg(long, value_parser = span)]
+        ttl: Option<u64>,
+    },
+    /// List the overrides of a gateway that stand
+    List {
+        /// The gateway
+        #[arg(short, long, env = "LANEKEEPER_GATEWAY")]
+        gateway: String,
+        /// List released and expired ones too
+        #[arg(long)]
+        all: bool,
+        /// How the result is printed
+        #[arg(short, long, default_value = "table")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Show one override with each agent's acknowledgement
+    Show {
+        /// The override's id, as `override list` shows it
+        id: String,
+        /// The gateway
+        #[arg(short, long, env = "LANEKEEPER_GATEWAY")]
+        gateway: String,
+        /// How the result is printed
+        #[arg(short, long, default_value = "table")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// End an override before its time
+    Release {
+        /// The override's id, as `override list` shows it
+        id: String,
+        /// The gateway
+        #[arg(short, long, env = "LANEKEEPER_GATEWAY")]
+        gateway: String,
+        /// Why, for the audit trail
+        #[arg(long)]
+        message: Option<String>,
+        #[command(flatten)]
+        waiting: WaitArguments,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+}
+
+/// Whom an order is for, and why.
+#[derive(Debug, Args)]
+pub(crate) struct OrderArguments {
+    /// The gateway
+    #[arg(short, long, env = "LANEKEEPER_GATEWAY")]
+    pub(crate) gateway: String,
+    /// The lane
+    #[arg(short, long)]
+    pub(crate) lane: String,
+    /// Only the lane's breakers in this pool; "" for its direct route; all of them if not given
+    #[arg(short, long)]
+    pub(crate) pool: Option<String>,
+    /// Only on agents with this label, as key=value; may be given several times
+    #[arg(long, value_parser = pair)]
+    pub(crate) label: Vec<(String, String)>,
+    /// Why
+    #[arg(long)]
+    pub(crate) reason: String,
+    #[command(flatten)]
+    pub(crate) waiting: WaitArguments,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+/// An order with an end.
+#[derive(Debug, Args)]
+pub(crate) struct LastingArguments {
+    #[command(flatten)]
+    pub(crate) order: OrderArguments,
+    /// How long it lasts, such as 90s, 15m, 12h or 7d; a week at most
+    #[arg(long, value_parser = span)]
+    pub(crate) ttl: u64,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WaitArguments {
+    /// Wait until it has taken effect on every agent that is connected
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Longest wait, in seconds
+    #[arg(long, default_value = "30", value_parser = secs, requires = "wait")]
+    pub(crate) timeout_secs: Duration,
+}
