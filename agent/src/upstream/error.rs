@@ -11,7 +11,7 @@ pub enum ErrorKind {
     Dns,
     /// The name resolves only to addresses this provider must not be at.
     Blocked,
-    /// The peer refused the connection.
+    /// The peer refused the connection, or a stream of it.
     Refused,
     /// No connection for another reason.
     Connect,
@@ -30,7 +30,7 @@ pub enum ErrorKind {
 }
 
 /// A failed request. Its text is for logs; it holds no URL, header or body.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Error {
     kind: ErrorKind,
     detail: String,
@@ -62,6 +62,30 @@ impl Error {
             }
         };
         Self::new(kind, Chain(error))
+    }
+
+    /// Names an error of an HTTP/2 connection or of one of its streams.
+    pub(super) fn from_h2(error: &h2::Error) -> Self {
+        let kind = if let Some(io) = error.get_io() {
+            match io.kind() {
+                std::io::ErrorKind::UnexpectedEof | std::io::ErrorKind::BrokenPipe => {
+                    ErrorKind::Closed
+                }
+                std::io::ErrorKind::InvalidData | std::io::ErrorKind::InvalidInput => {
+                    ErrorKind::Protocol
+                }
+                _ => ErrorKind::Reset,
+            }
+        } else if error.reason() == Some(h2::Reason::REFUSED_STREAM) {
+            ErrorKind::Refused
+        } else if error.is_go_away() && error.is_remote() {
+            ErrorKind::Closed
+        } else if error.is_library() {
+            ErrorKind::Protocol
+        } else {
+            ErrorKind::Reset
+        };
+        Self::new(kind, error)
     }
 
     /// The stage at which it failed.
@@ -105,6 +129,29 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+/// Why an exchange on a connection failed.
+#[derive(Debug)]
+pub(super) struct Broken {
+    pub(super) error: Error,
+    pub(super) again: Again,
+}
+
+/// Whether a request may go out a second time: only if the peer did not work on it, as far as can
+/// be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Again {
+    No,
+    Yes,
+    /// The peer asks for it over HTTP/1.1.
+    OverHttp1,
+}
+
+impl Again {
+    pub(super) const fn when(is_unprocessed: bool) -> Self {
+        if is_unprocessed { Self::Yes } else { Self::No }
+    }
+}
 
 /// An error with its causes, one line.
 struct Chain<'a>(&'a dyn std::error::Error);

@@ -7,28 +7,20 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use hyper_util::rt::TokioIo;
 
-use super::connect::{Traffic, Transport, connect};
-use super::error::{Error, ErrorKind};
-use super::target::Target;
-use super::tls::Tls;
+use super::error::{Again, Broken, Error, ErrorKind};
+use super::transport::{Mark, Traffic, Transport};
 use crate::clock;
 use crate::protocol::rewrite::BodyChain;
 
 /// Read buffer of one connection at most, in bytes; also the bound on an answer's headers. Their
 /// number is left to the HTTP library's own bound of 100, up to which it sets no memory aside.
 const MAX_BUFFER_BYTES: usize = 64 * 1024;
-
-/// A kept connection that breaks within this time of the request was closed by the peer before the
-/// request came: the refusal takes one round trip. A later break is the answer of a peer that had
-/// begun to work, and sending again would make it work twice.
-const STALE_WITHIN: Duration = Duration::from_millis(250);
 
 /// A connection and the means to use it.
 #[derive(Debug)]
@@ -39,19 +31,9 @@ pub(super) struct Link {
     finished: bool,
 }
 
-/// Why an exchange on a link failed.
-#[derive(Debug)]
-pub(super) struct Broken {
-    pub(super) error: Error,
-    /// True when the connection was dead before the request reached the peer, as far as can be
-    /// told, so that the request may be sent again.
-    pub(super) was_stale: bool,
-}
-
 impl Link {
-    /// Opens a connection to a target.
-    pub(super) async fn open(target: &Target, tls: &Tls) -> Result<Box<Self>, Error> {
-        let transport = connect(target, tls).await?;
+    /// Speaks HTTP/1.1 on a connected socket.
+    pub(super) async fn open(transport: Transport) -> Result<Box<Self>, Error> {
         let traffic = transport.traffic();
         let (sender, connection) = Builder::new()
             .max_buf_size(MAX_BUFFER_BYTES)
@@ -71,7 +53,7 @@ impl Link {
         &mut self,
         request: Request<BodyChain>,
     ) -> Result<Response<Incoming>, Broken> {
-        self.traffic.clear();
+        let mark = self.traffic.begin();
         let mut answer = pin!(self.sender.send_request(request));
         let connection = &mut self.connection;
         let finished = &mut self.finished;
@@ -96,21 +78,22 @@ impl Link {
                 let error = Error::new(ErrorKind::Closed, "no answer");
                 return Err(Broken {
                     error,
-                    was_stale: self.was_stale(),
+                    again: Again::when(self.was_stale(mark)),
                 });
             }
         };
         Err(Broken {
-            was_stale: self.was_stale() && !error.is_user() && !error.is_parse(),
+            again: Again::when(self.was_stale(mark) && !error.is_user() && !error.is_parse()),
             error: Error::from_hyper(&error),
         })
     }
 
     /// True when the connection broke without a byte of an answer and so soon after the request
     /// that the peer cannot have begun to work on it.
-    fn was_stale(&self) -> bool {
+    fn was_stale(&self, mark: Mark) -> bool {
         let sent_ago = self.traffic.sent_ago(clock::now());
-        !self.traffic.heard() && sent_ago.is_none_or(|ago| ago <= STALE_WITHIN)
+        !self.traffic.heard_since(mark)
+            && sent_ago.is_none_or(|ago| ago <= self.traffic.stale_within())
     }
 
     /// Moves bytes between socket and body; true when the connection has ended.

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::protocol::rewrite::BodyChain;
 
+mod http2;
 mod tls;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi";
@@ -192,6 +193,26 @@ async fn the_request_arrives_whole_with_its_length() {
     assert_eq!(sent, wanted);
 }
 
+/// A connection that breaks later than a refusal takes was closed by a peer that had begun to work.
+#[tokio::test]
+async fn a_peer_that_thinks_before_it_hangs_up_is_asked_once() {
+    let peer = Peer::start(|_, mut stream| async move {
+        read_request(&mut stream).await.unwrap();
+        stream.write_all(OK).await.unwrap();
+        read_request(&mut stream).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    })
+    .await;
+    let client = client();
+    text(client.send(&peer.target(), request, soon()).await.unwrap()).await;
+    let error = client
+        .send(&peer.target(), request, soon())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed);
+    assert_eq!(peer.connections(), 1);
+}
+
 /// Field report B37.
 #[tokio::test]
 async fn a_stale_connection_costs_one_silent_retry() {
@@ -292,7 +313,10 @@ async fn a_kept_connection_that_breaks_right_after_a_slow_upload_is_replaced() {
         if number == 0 {
             // Takes what is sent only after a while, and then is gone.
             tokio::time::sleep(Duration::from_millis(400)).await;
-            read_request(&mut stream).await.unwrap();
+            stream
+                .read_exact(&mut vec![0; 8 * 1024 * 1024])
+                .await
+                .unwrap();
         }
     })
     .await;

@@ -14,9 +14,25 @@ use super::error::{Error, ErrorKind};
 /// Environment variable with the path of a PEM file of further authorities.
 pub const CERT_FILE_VARIABLE: &str = "SSL_CERT_FILE";
 
-/// TLS settings, made once per process. Cloning is one reference count.
+/// HTTP/2 as peers agree on it.
+pub(super) const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// What a peer may choose from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// HTTP/2 before HTTP/1.1.
+    Both,
+    /// HTTP/1.1 only.
+    Http1,
+}
+
+/// TLS settings, made once per process. Cloning is two reference counts.
 #[derive(Clone, Debug)]
-pub struct Tls(Arc<ClientConfig>);
+pub struct Tls {
+    both: Arc<ClientConfig>,
+    http1: Arc<ClientConfig>,
+}
 
 impl Tls {
     /// Trusts the public authorities, and those of the file named by `SSL_CERT_FILE` if it is set.
@@ -54,11 +70,17 @@ impl Tls {
             .map_err(|error| setup(&error))?
             .with_root_certificates(roots)
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Self(Arc::new(config)))
+        config.alpn_protocols = vec![HTTP1.to_vec()];
+        let http1 = Arc::new(config.clone());
+        config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
+        let both = Arc::new(config);
+        Ok(Self { both, http1 })
     }
 
-    pub(super) fn config(&self) -> Arc<ClientConfig> {
-        Arc::clone(&self.0)
+    pub(super) fn config(&self, offer: Offer) -> Arc<ClientConfig> {
+        match offer {
+            Offer::Both => Arc::clone(&self.both),
+            Offer::Http1 => Arc::clone(&self.http1),
+        }
     }
 }

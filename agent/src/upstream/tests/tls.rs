@@ -7,35 +7,53 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-struct Authority {
+pub(super) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
 impl Authority {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
         Self { issuer }
     }
 
-    /// A client that trusts this authority, by file as an operator would say it.
-    fn client(&self) -> Client {
+    /// Settings that trust this authority, by file as an operator would say it.
+    pub(super) fn trusted(&self) -> Tls {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), self.issuer.pem()).unwrap();
-        Client::new(Tls::with_authorities(Some(file.path())).unwrap())
+        Tls::with_authorities(Some(file.path())).unwrap()
+    }
+
+    fn client(&self) -> Client {
+        Client::new(self.trusted())
     }
 
     fn acceptor(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> TlsAcceptor {
+        self.speaking(&["http/1.1"], name, change)
+    }
+
+    /// A peer that agrees on one of `protocols`.
+    pub(super) fn speaking(
+        &self,
+        protocols: &[&str],
+        name: &str,
+        change: impl FnOnce(&mut CertificateParams),
+    ) -> TlsAcceptor {
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         change(&mut params);
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        acceptor(certificate.der().clone(), &key)
+        acceptor(certificate.der().clone(), &key, protocols)
     }
 }
 
-fn acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor {
+fn acceptor(
+    certificate: CertificateDer<'static>,
+    key: &KeyPair,
+    protocols: &[&str],
+) -> TlsAcceptor {
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
@@ -44,7 +62,10 @@ fn acceptor(certificate: CertificateDer<'static>, key: &KeyPair) -> TlsAcceptor 
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    config.alpn_protocols = protocols
+        .iter()
+        .map(|name| name.as_bytes().to_vec())
+        .collect();
     TlsAcceptor::from(Arc::new(config))
 }
 
@@ -72,14 +93,12 @@ async fn start(acceptor: TlsAcceptor) -> (Peer, mpsc::Receiver<(Option<Vec<u8>>,
     (peer, received)
 }
 
-fn https(host: &str, peer: &Peer) -> Target {
+pub(super) fn https(host: &str, peer: &Peer) -> Target {
     target_at(Scheme::Https, host, peer.port, guard())
 }
 
-/// Field report B38: only HTTP/1.1 is agreed on, so no request shares a connection that a peer may
-/// take from under it.
 #[tokio::test]
-async fn a_private_authority_is_trusted_by_file_and_connections_are_kept() {
+async fn a_private_authority_is_trusted_by_file_and_http1_connections_are_kept() {
     let authority = Authority::new();
     let (peer, mut received) = start(authority.acceptor("localhost", |_| {})).await;
     let client = authority.client();
@@ -94,6 +113,14 @@ async fn a_private_authority_is_trusted_by_file_and_connections_are_kept() {
         assert!(bytes.starts_with(b"POST /v1/messages"));
     }
     assert_eq!(peer.connections(), 1);
+    // Requests beside each other have connections of their own, as the peer has no other way.
+    let target = https("localhost", &peer);
+    let answers =
+        futures_util::future::join_all((0..4).map(|_| client.send(&target, request, soon())));
+    for answer in answers.await {
+        assert_eq!(text(answer.unwrap()).await, "hi");
+    }
+    assert_eq!((peer.connections(), client.idle_connections()), (4, 4));
 }
 
 #[tokio::test]
@@ -103,7 +130,7 @@ async fn certificates_that_do_not_fit_are_tls_failures_and_nothing_is_sent() {
     let self_signed = {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
-        acceptor(params.self_signed(&key).unwrap().der().clone(), &key)
+        acceptor(params.self_signed(&key).unwrap().der().clone(), &key, &[])
     };
     let expired = authority.acceptor("localhost", |params| {
         params.not_before = date_time_ymd(2001, 1, 1);
