@@ -170,6 +170,9 @@ impl Route<'_> {
         let mut asked_again = false;
         loop {
             self.course.attempts += 1;
+            if let Some(trace) = visit.trace() {
+                grant.traced(trace.attempt(&member.lane, &pool.name));
+            }
             let bounds = self.bounds(member);
             let attempted = attempt::attempt(
                 &self.job.client,
@@ -177,6 +180,7 @@ impl Route<'_> {
                 &self.job.asked,
                 passthrough,
                 bounds,
+                grant.trace(),
             )
             .await;
             let (verdict, answer) = match attempted {
@@ -198,7 +202,11 @@ impl Route<'_> {
                                 grant = again;
                                 continue;
                             }
-                            None => return Step::Next(visit),
+                            None => {
+                                self.reason = Some(CauseKind::EmptyAnswer.as_str());
+                                self.course.last = Last::Failed;
+                                return Step::Next(visit);
+                            }
                         }
                     }
                     (Verdict::transient(CauseKind::EmptyAnswer), None)
@@ -312,7 +320,7 @@ impl Route<'_> {
         };
     }
 
-    /// The first content is here: from now on there is no other lane for this request.
+    /// The answer goes to the caller: from now on there is no other lane for this request.
     fn deliver(
         &self,
         answer: Answer,
@@ -320,9 +328,12 @@ impl Route<'_> {
         visit: Visit,
         passthrough: bool,
     ) -> Response<Body> {
-        let now = clock::now();
-        grant.commit(now);
-        visit.first_content(now);
+        let waits = matches!(&answer.body, AnswerBody::Running(running) if !running.content);
+        if !waits {
+            let now = clock::now();
+            grant.commit(now);
+            visit.first_content(now);
+        }
         let booking = (Proof::Success, RequestOutcome::Ok);
         self.relay(answer, grant, visit, booking, passthrough)
     }
@@ -336,7 +347,10 @@ impl Route<'_> {
         booking: (Proof, RequestOutcome),
         passthrough: bool,
     ) -> Response<Body> {
-        grant.deliver();
+        // A refused request has cost the lane nothing that its budget stands for.
+        if answer.head.status.is_success() {
+            grant.deliver();
+        }
         let body = match answer.body {
             AnswerBody::Whole(bytes) => {
                 grant.settle(booking.0, Circumstances::default(), clock::now());
@@ -348,6 +362,7 @@ impl Route<'_> {
                     dialect: self.job.asked.dialect,
                     request_id: self.job.request_id.as_str().to_owned(),
                     passthrough,
+                    counters: Arc::clone(visit.counters()),
                     cut: visit.cut(),
                 };
                 let relay = Relay::new(running, origin, grant, visit, booking);

@@ -5,19 +5,25 @@
 //! with the names they belong to.
 
 mod handles;
+mod histogram;
+mod labels;
 
 pub(crate) use handles::{CellMetrics, PoolMetrics};
 
 use crate::probe::ProbeOutcome;
 use handles::LazySeries;
-use prometheus_client::encoding::{EncodeLabel as _, EncodeLabelSet, LabelSetEncoder, text};
+use histogram::{Edges, Histogram};
+use labels::{
+    CellDispositionLabels, CellLabels, CellOutcomeLabels, EndpointLabel, LaneLabels,
+    LaneOutcomeLabels, PoolLabels, PoolOutcomeLabels, PoolReasonLabels, TransitionLabels,
+};
+use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
-use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Prefix of every series.
 const PREFIX: &str = "lanekeeper";
@@ -29,94 +35,6 @@ const REQUEST_SECONDS: [f64; 14] = [
 const OVERHEAD_SECONDS: [f64; 11] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25, 1.0,
 ];
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PoolLabels {
-    pool: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PoolOutcomeLabels {
-    pool: String,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PoolReasonLabels {
-    pool: String,
-    reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LaneLabels {
-    lane: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LaneOutcomeLabels {
-    lane: String,
-    outcome: &'static str,
-}
-
-/// The endpoint of a cell; no label at all where one cell judges every endpoint.
-#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
-struct EndpointLabel(Option<&'static str>);
-
-impl EncodeLabelSet for EndpointLabel {
-    fn encode(&self, encoder: &mut LabelSetEncoder<'_>) -> std::fmt::Result {
-        match self.0 {
-            Some(endpoint) => ("endpoint", endpoint).encode(encoder.encode_label()),
-            None => Ok(()),
-        }
-    }
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CellLabels {
-    pool: String,
-    lane: String,
-    #[prometheus(flatten)]
-    endpoint: EndpointLabel,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CellOutcomeLabels {
-    pool: String,
-    lane: String,
-    #[prometheus(flatten)]
-    endpoint: EndpointLabel,
-    outcome: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CellDispositionLabels {
-    pool: String,
-    lane: String,
-    #[prometheus(flatten)]
-    endpoint: EndpointLabel,
-    disposition: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct TransitionLabels {
-    pool: String,
-    lane: String,
-    #[prometheus(flatten)]
-    endpoint: EndpointLabel,
-    from: &'static str,
-    to: &'static str,
-    reason: &'static str,
-}
-
-/// Builds the histograms of one family.
-#[derive(Clone, Copy)]
-struct Edges(&'static [f64]);
-
-impl MetricConstructor<Histogram> for Edges {
-    fn new_metric(&self) -> Histogram {
-        Histogram::new(self.0.iter().copied())
-    }
-}
 
 type Histograms = Family<PoolLabels, Histogram, Edges>;
 
@@ -144,7 +62,8 @@ impl RequestOutcome {
         Self::Cancelled,
     ];
 
-    const fn as_str(self) -> &'static str {
+    /// The outcome as metrics and traces spell it.
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::ClientFault => "client_fault",
@@ -204,6 +123,7 @@ pub(crate) struct Metrics {
     config_revision: Gauge<u64, AtomicU64>,
     config_rejects: Counter,
     reports: Counter,
+    panics: Counter,
 }
 
 impl Metrics {
@@ -230,6 +150,7 @@ impl Metrics {
             config_revision: Gauge::default(),
             config_rejects: Counter::default(),
             reports: Counter::default(),
+            panics: Counter::default(),
             registry: Registry::default(),
             requests,
             failovers,
@@ -321,6 +242,11 @@ impl Metrics {
             "reports",
             "Reports sent to the control plane",
             metrics.reports.clone(),
+        );
+        registry.register(
+            "panics",
+            "Faults of the agent that ended a request of a caller",
+            metrics.panics.clone(),
         );
         Self {
             registry,
@@ -478,6 +404,11 @@ impl Metrics {
     /// Counts a refused revision.
     pub(crate) fn config_rejected(&self) {
         self.config_rejects.inc();
+    }
+
+    /// Takes over how often the service of a request has panicked.
+    pub(crate) fn set_panics(&self, panics: u64) {
+        self.panics.inner().store(panics, Ordering::Relaxed);
     }
 
     /// Counts a report to the control plane.

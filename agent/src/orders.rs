@@ -82,10 +82,7 @@ impl Orders {
     }
 
     /// The ids of the set that concern none of these cells.
-    pub(crate) fn unmet<'a>(
-        &self,
-        cells: impl Iterator<Item = &'a Arc<CellSlot>>,
-    ) -> Vec<String> {
+    pub(crate) fn unmet<'a>(&self, cells: impl Iterator<Item = &'a Arc<CellSlot>>) -> Vec<String> {
         if self.told.is_empty() {
             return Vec::new();
         }

@@ -15,6 +15,7 @@ use crate::visit::Counters;
 use arc_swap::ArcSwapOption;
 use hyper::service::service_fn;
 use lanekeeper_model::{Advisory, CellReport, ConfigSource, Gateway, LaneName, Override, Totals};
+use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     /// When the secrets' files were looked at last.
     secrets_read: Mutex<Instant>,
     probing: Probing,
+    tracer: Option<SdkTracer>,
 }
 
 impl Inner {
@@ -96,8 +98,13 @@ impl Default for Plane {
 }
 
 impl Plane {
-    /// A plane that serves nothing yet.
+    /// A plane that serves nothing yet and traces nothing.
     pub fn new() -> Self {
+        Self::traced(None)
+    }
+
+    /// A plane that serves nothing yet; each request and attempt becomes a span of `tracer`.
+    pub fn traced(tracer: Option<SdkTracer>) -> Self {
         let tls = Tls::from_env().map_err(|error| error.to_string());
         Self {
             inner: Arc::new(Inner {
@@ -109,6 +116,7 @@ impl Plane {
                 tls,
                 secrets_read: Mutex::new(clock::now()),
                 probing: Probing::default(),
+                tracer,
             }),
         }
     }
@@ -166,9 +174,23 @@ impl Plane {
         }
     }
 
-    /// Tells of orders whose time is over.
+    /// The ids of the operators' orders that concern no cell of the served revision.
+    pub fn unmet_overrides(&self) -> Vec<String> {
+        let live = self.inner.live.lock();
+        let snapshot = self.inner.snapshot.load();
+        let cells = snapshot.iter().flat_map(|snapshot| snapshot.cells());
+        live.orders.unmet(cells)
+    }
+
+    /// Tells of orders whose time is over, and brings back those that they hid.
     fn end_overrides(&self, now: Instant) {
+        let mut live = self.inner.live.lock();
+        let ended = live.orders.end_standing(now);
         if let Some(snapshot) = self.inner.snapshot.load().as_ref() {
+            if ended {
+                live.orders.reach(snapshot.cells(), now);
+            }
+            drop(live);
             snapshot.cells().for_each(|cell| cell.end_override(now));
         }
     }
@@ -294,6 +316,7 @@ impl Plane {
             }
         }
         drop(live);
+        metrics.set_panics(self.inner.counters.panics());
         metrics.encode(out);
     }
 
@@ -323,22 +346,31 @@ impl Plane {
     }
 
     async fn run(&self, worker: Worker, listener: tokio::net::TcpListener, drain: DrainSignal) {
-        let mut limits = lanekeeper_serve::Limits {
+        let limits = lanekeeper_serve::Limits {
             tell_conflicting_length: true,
             ..lanekeeper_serve::Limits::default()
         };
-        if let Some(snapshot) = self.inner.snapshot.load().as_ref() {
-            limits.header_read_timeout = snapshot.limits.header_timeout;
-        }
+        let before_any_revision = limits.header_read_timeout;
+        let inner = Arc::clone(&self.inner);
+        let header_timeout = move || {
+            inner
+                .snapshot
+                .load()
+                .as_ref()
+                .map_or(before_any_revision, |snapshot| {
+                    snapshot.limits.header_timeout
+                })
+        };
         let cut = worker.cut.clone();
         let client = worker.client();
         let service = service_fn(move |request| {
             let worker = worker.clone();
             async move { Ok::<_, Infallible>(ingress::handle(&worker, request).await) }
         });
-        let serving = lanekeeper_serve::serve(
+        let serving = lanekeeper_serve::serve_adjusted(
             listener,
             limits,
+            header_timeout,
             service,
             drain.closing.clone(),
             drain.grace.saturating_add(CUT_FLUSH),
@@ -439,6 +471,11 @@ impl Worker {
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.inner.counters
+    }
+
+    /// What makes spans, where somebody traces.
+    pub(crate) fn tracer(&self) -> Option<&SdkTracer> {
+        self.inner.tracer.as_ref()
     }
 
     pub(crate) fn client(&self) -> Client {

@@ -15,17 +15,22 @@ use crate::protocol::error_body::{self, ErrorKind};
 use crate::protocol::frames::{self, FrameKind};
 use crate::protocol::sse::{self, SseReader};
 use crate::upstream;
-use crate::visit::Visit;
+use crate::visit::{Counters, Visit};
 use bytes::Bytes;
-use http_body::{Frame, SizeHint};
+use http_body::{Body as _, Frame, SizeHint};
 use lanekeeper_breaker::CauseKind;
 use std::collections::VecDeque;
 use std::future::Future as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
-use tokio::time::Sleep;
+use std::time::Duration;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+
+mod silence;
+
+use silence::Silence;
 
 /// How long the upstream may keep the connection after the answer's closing frame.
 const AFTER_TERMINAL: Duration = Duration::from_secs(5);
@@ -40,6 +45,7 @@ pub(crate) struct Origin {
     pub(crate) dialect: Dialect,
     pub(crate) request_id: String,
     pub(crate) passthrough: bool,
+    pub(crate) counters: Arc<Counters>,
     /// Cancelled when the agent's grace for running answers is over.
     pub(crate) cut: CancellationToken,
 }
@@ -57,7 +63,11 @@ pub(crate) struct Relay {
     finished: bool,
     /// The protocol's closing frame has passed.
     closed: bool,
+    /// No content has passed yet: there was only too much before it to be held.
+    awaits_content: bool,
     state: State,
+    /// The answer is a stream of frames, so that the caller can be told of its death.
+    has_frames: bool,
     /// What is booked at the end; gone once it is booked.
     books: Option<(Grant, Visit)>,
     /// The proof and outcome of a good end.
@@ -98,7 +108,9 @@ impl Relay {
             origin,
             silence: Silence::default(),
             finished: running.finished,
+            awaits_content: !running.content,
             state: State::Running,
+            has_frames: running.reader.is_some(),
             books: Some((grant, visit)),
             good_end,
         };
@@ -118,6 +130,53 @@ impl Relay {
         };
         reader.push(chunk);
         self.pass(reader);
+    }
+
+    fn poll_running(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            match self.state {
+                State::Running => {}
+                State::Ending => return Poll::Ready(None),
+                State::Breaking { flushed: false } => {
+                    // The server writes what it has when a body has nothing more to give; an
+                    // error would make it drop those bytes.
+                    self.state = State::Breaking { flushed: true };
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                State::Breaking { flushed: true } => return Poll::Ready(Some(Err(BrokenOff))),
+            }
+            match Pin::new(&mut self.upstream).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        self.take(chunk);
+                    }
+                    // With a known length the server asks for no further frame after the last.
+                    if self.upstream.is_end_stream() {
+                        self.finish();
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.die(&Death::of(classify::transport(&error)));
+                }
+                Poll::Ready(None) => self.finish(),
+                Poll::Pending => {
+                    if self.is_silent(cx) {
+                        self.die(&Death::of(Verdict::transient(CauseKind::Stalled)));
+                    } else if self.cut.as_mut().poll(cx).is_ready() {
+                        self.cut_off();
+                    } else {
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
     }
 
     /// Passes on every whole frame the reader has.
@@ -152,6 +211,9 @@ impl Relay {
     }
 
     fn judge(&mut self, frame: &sse::Frame) -> Next {
+        if let Some(trace) = self.books.as_mut().and_then(|(grant, _)| grant.trace()) {
+            trace.frame(frame);
+        }
         let kind = match &self.books {
             Some((grant, _)) => {
                 let provider = &grant.lane().provider;
@@ -160,10 +222,17 @@ impl Relay {
                     error_map: &provider.error_map,
                     passthrough: self.origin.passthrough,
                 };
-                frames::watch(rules, self.origin.dialect, frame)
+                if self.awaits_content {
+                    frames::classify(rules, self.origin.dialect, frame)
+                } else {
+                    frames::watch(rules, self.origin.dialect, frame)
+                }
             }
             None => FrameKind::Content,
         };
+        if self.awaits_content && kind.says_something() {
+            self.commit();
+        }
         match kind {
             // What follows the closing frame changes nothing any more.
             FrameKind::Error(_) if self.closed => {}
@@ -217,9 +286,25 @@ impl Relay {
         self.end_well();
     }
 
+    /// The first content passes now.
+    fn commit(&mut self) {
+        self.awaits_content = false;
+        if let Some((grant, visit)) = &mut self.books {
+            let now = clock::now();
+            grant.commit(now);
+            visit.first_content(now);
+        }
+    }
+
     fn end_well(&mut self) {
         self.state = State::Ending;
         let (proof, outcome) = self.good_end;
+        // A whole answer that said nothing.
+        let proof = if self.awaits_content {
+            Proof::Neutral
+        } else {
+            proof
+        };
         self.book(proof, outcome);
     }
 
@@ -232,6 +317,21 @@ impl Relay {
         self.break_off((!death.is_shown).then_some(&ErrorKind::BadGateway));
     }
 
+    /// The agent itself failed; that says nothing about the lane.
+    fn give_up(&mut self) {
+        tracing::error!(
+            request_id = self.origin.request_id,
+            "the relay of an answer panicked"
+        );
+        self.origin.counters.count_panic();
+        if matches!(self.state, State::Ending | State::Breaking { .. }) {
+            self.state = State::Breaking { flushed: true };
+            return;
+        }
+        self.book(Proof::Neutral, RequestOutcome::Failed);
+        self.break_off(Some(&ErrorKind::Internal));
+    }
+
     /// The agent is being shut down; that says nothing about the lane.
     fn cut_off(&mut self) {
         self.book(Proof::Neutral, RequestOutcome::Failed);
@@ -239,7 +339,7 @@ impl Relay {
     }
 
     fn break_off(&mut self, told: Option<&ErrorKind>) {
-        if let (Some(kind), true) = (told, self.reader.is_some()) {
+        if let (Some(kind), true) = (told, self.has_frames) {
             let event =
                 error_body::stream_event(self.origin.dialect, kind, &self.origin.request_id);
             self.ready.push_back(event);
@@ -250,7 +350,7 @@ impl Relay {
     fn book(&mut self, proof: Proof, outcome: RequestOutcome) {
         if let Some((grant, visit)) = self.books.take() {
             let circumstances = Circumstances {
-                after_content: true,
+                after_content: !self.awaits_content,
                 repeated: false,
             };
             grant.settle(proof, circumstances, clock::now());
@@ -279,44 +379,10 @@ impl http_body::Body for Relay {
     ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
         let this = self.get_mut();
         loop {
-            if let Some(bytes) = this.ready.pop_front() {
-                return Poll::Ready(Some(Ok(Frame::data(bytes))));
-            }
-            match this.state {
-                State::Running => {}
-                State::Ending => return Poll::Ready(None),
-                State::Breaking { flushed: false } => {
-                    // The server writes what it has when a body has nothing more to give; an
-                    // error would make it drop those bytes.
-                    this.state = State::Breaking { flushed: true };
-                    cx.waker().wake_by_ref();
-                    return Poll::Pending;
-                }
-                State::Breaking { flushed: true } => return Poll::Ready(Some(Err(BrokenOff))),
-            }
-            match Pin::new(&mut this.upstream).poll_frame(cx) {
-                Poll::Ready(Some(Ok(frame))) => {
-                    if let Ok(chunk) = frame.into_data() {
-                        this.take(chunk);
-                    }
-                    // With a known length the server asks for no further frame after the last.
-                    if this.upstream.is_end_stream() {
-                        this.finish();
-                    }
-                }
-                Poll::Ready(Some(Err(error))) => {
-                    this.die(&Death::of(classify::transport(&error)));
-                }
-                Poll::Ready(None) => this.finish(),
-                Poll::Pending => {
-                    if this.is_silent(cx) {
-                        this.die(&Death::of(Verdict::transient(CauseKind::Stalled)));
-                    } else if this.cut.as_mut().poll(cx).is_ready() {
-                        this.cut_off();
-                    } else {
-                        return Poll::Pending;
-                    }
-                }
+            let polled = catch_unwind(AssertUnwindSafe(|| this.poll_running(cx)));
+            match polled {
+                Ok(polled) => return polled,
+                Err(_) => this.give_up(),
             }
         }
     }
@@ -388,40 +454,5 @@ pub(crate) fn proof_of(verdict: &Verdict) -> Proof {
             status: verdict.status.unwrap_or(400),
         },
         Disposition::ContextLength | Disposition::Empty => Proof::Neutral,
-    }
-}
-
-/// Measures how long the upstream has had nothing to give.
-#[derive(Default)]
-struct Silence {
-    since: Option<Instant>,
-    timer: Option<Pin<Box<Sleep>>>,
-}
-
-impl Silence {
-    fn end(&mut self) {
-        self.since = None;
-    }
-
-    /// Begins again, for a limit that may be shorter than the one before.
-    fn restart(&mut self) {
-        self.since = None;
-        self.timer = None;
-    }
-
-    fn exceeds(&mut self, limit: Duration, cx: &mut Context<'_>) -> bool {
-        let since = *self.since.get_or_insert_with(clock::now);
-        let until = since.checked_add(limit).unwrap_or(since);
-        // The timer is not moved with every frame: when it goes off early it is set anew.
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(until.into())));
-        while timer.as_mut().poll(cx).is_ready() {
-            if timer.deadline().into_std() >= until {
-                return true;
-            }
-            timer.as_mut().reset(until.into());
-        }
-        false
     }
 }

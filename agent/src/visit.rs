@@ -4,6 +4,7 @@ use crate::clients::Caller;
 use crate::clock;
 use crate::metrics::RequestOutcome;
 use crate::pool::PoolState;
+use crate::trace::RequestTrace;
 use lanekeeper_model::Totals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,9 +20,20 @@ pub(crate) struct Counters {
     failovers: AtomicU64,
     exhausted: AtomicU64,
     inflight: AtomicU64,
+    panics: AtomicU64,
 }
 
 impl Counters {
+    /// Counts a panic in the service of one request.
+    pub(crate) fn count_panic(&self) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Panics since the agent started.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
     /// The counts as the report carries them.
     pub(crate) fn totals(&self) -> Totals {
         Totals {
@@ -36,12 +48,13 @@ impl Counters {
 }
 
 /// A request that is being served. Dropping it without [`Visit::end`] means the caller left, or
-/// that the agent does.
+/// that the agent does or failed.
 pub(crate) struct Visit {
     counters: Arc<Counters>,
     pool: Option<Arc<PoolState>>,
     caller: Option<Caller>,
     cut: CancellationToken,
+    trace: Option<RequestTrace>,
     began: Instant,
     ended: bool,
 }
@@ -62,6 +75,7 @@ impl Visit {
             pool: None,
             caller: None,
             cut,
+            trace: None,
             began: now,
             ended: false,
         };
@@ -76,6 +90,16 @@ impl Visit {
     /// The caller's own place is held as long as the visit.
     pub(crate) fn hold(&mut self, caller: Caller) {
         self.caller = Some(caller);
+    }
+
+    /// The visit's span lives as long as the visit.
+    pub(crate) fn traced(&mut self, trace: Option<RequestTrace>) {
+        self.trace = trace;
+    }
+
+    /// The visit's span.
+    pub(crate) fn trace(&self) -> Option<&RequestTrace> {
+        self.trace.as_ref()
     }
 
     /// Cancelled when the visit has to end, whatever it waits for.
@@ -99,15 +123,20 @@ impl Visit {
     /// The caller gets its first content now.
     pub(crate) fn first_content(&self, now: Instant) {
         if let Some(pool) = &self.pool {
-            pool.metrics.first_content(self.since(now).as_secs_f64());
+            pool.metrics.first_content(self.since(now));
         }
+    }
+
+    /// Where the visit counts.
+    pub(crate) fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// The first attempt goes out now; `waited` is what the caller took to send its body.
     pub(crate) fn dispatched(&self, waited: Duration, now: Instant) {
         if let Some(pool) = &self.pool {
             let own = self.since(now).saturating_sub(waited);
-            pool.metrics.overhead(own.as_secs_f64());
+            pool.metrics.overhead(own);
         }
     }
 
@@ -122,6 +151,9 @@ impl Visit {
 
     fn book(&mut self, outcome: RequestOutcome) {
         self.ended = true;
+        if let Some(trace) = &self.trace {
+            trace.ended(outcome);
+        }
         let counters = &self.counters;
         match outcome {
             RequestOutcome::Ok => {
@@ -137,8 +169,7 @@ impl Visit {
             RequestOutcome::ClientFault | RequestOutcome::Cancelled => {}
         }
         if let Some(pool) = &self.pool {
-            pool.metrics
-                .request(outcome, self.since(clock::now()).as_secs_f64());
+            pool.metrics.request(outcome, self.since(clock::now()));
         }
     }
 }
@@ -146,7 +177,7 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         if !self.ended {
-            self.book(if self.cut.is_cancelled() {
+            self.book(if self.cut.is_cancelled() || std::thread::panicking() {
                 RequestOutcome::Failed
             } else {
                 RequestOutcome::Cancelled

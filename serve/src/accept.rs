@@ -54,9 +54,36 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
+    let timeout = limits.header_read_timeout;
+    serve_adjusted(listener, limits, move || timeout, service, shutdown, grace).await
+}
+
+/// Like [`serve`], with a bound on the time of headers that may change while the listener runs.
+///
+/// `header_read_timeout` is asked once for each accepted connection, in place of the one in
+/// `limits`; a connection keeps the bound it began with.
+///
+/// # Errors
+///
+/// As [`serve`].
+pub async fn serve_adjusted<S, B>(
+    listener: TcpListener,
+    limits: Limits,
+    header_read_timeout: impl Fn() -> Duration + Send,
+    service: S,
+    shutdown: CancellationToken,
+    grace: Duration,
+) -> Result<(), Error>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<BoxError>,
+{
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .header_read_timeout(limits.header_read_timeout)
         .max_buf_size(limits.buffer_bytes())
         .half_close(false);
     // Naming the bound, even the same one, makes the library set memory aside for every request.
@@ -90,6 +117,7 @@ where
                 Err(error) => break Err(Error::Accept(error)),
             },
         };
+        http.header_read_timeout(header_read_timeout());
         let watched = limits.tell_conflicting_length;
         let connection = connect(&http, stream, service.clone(), watched);
         let (shutdown, cut) = (shutdown.clone(), cut.clone());

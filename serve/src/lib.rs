@@ -10,7 +10,7 @@ mod limits;
 mod listener;
 mod watched;
 
-pub use accept::{Error, serve};
+pub use accept::{Error, serve, serve_adjusted};
 pub use limits::Limits;
 pub use listener::bind;
 pub use watched::ConflictingLength;

@@ -10,6 +10,7 @@ use crate::protocol::classify::{self, Rules, Verdict};
 use crate::protocol::frames::{self, FrameKind};
 use crate::protocol::sse::{Frame, SseReader};
 use crate::protocol::{Dialect, Protocol};
+use crate::trace::AttemptTrace;
 use crate::upstream;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
@@ -26,6 +27,7 @@ pub(super) async fn read(
     head: response::Parts,
     mut body: upstream::Body,
     bounds: Bounds,
+    mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
     let mut reader = Box::new(SseReader::new());
     let mut opening = Opening::default();
@@ -37,6 +39,9 @@ pub(super) async fn read(
                 Ok(None) => break,
                 Err(_) => return failed(CauseKind::BadBody),
             };
+            if let Some(trace) = &mut trace {
+                trace.frame(&frame);
+            }
             match frames::classify(rules, dialect, &frame) {
                 FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
                 kind => opening.take(&kind, frame.raw.len()),
@@ -71,6 +76,9 @@ pub(super) async fn read(
     }
     // A last frame without its blank line still counts.
     if let Some(frame) = reader.finish() {
+        if let Some(trace) = &mut trace {
+            trace.frame(&frame);
+        }
         match frames::classify(rules, dialect, &frame) {
             FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
             kind => opening.take(&kind, frame.raw.len()),
@@ -96,19 +104,11 @@ struct Opening {
 impl Opening {
     fn take(&mut self, kind: &FrameKind, bytes: usize) {
         self.held_bytes = self.held_bytes.saturating_add(bytes);
+        self.content |= kind.says_something();
         match kind {
-            FrameKind::Content => self.content = true,
-            FrameKind::Finish { natural, content } => {
-                self.finished = true;
-                // Stopped by a limit, a filter or a tool call, the answer says something without
-                // any text.
-                self.content |= *content || !*natural;
-            }
-            FrameKind::Terminal { content } => {
-                self.closed = true;
-                self.content |= *content;
-            }
-            FrameKind::Ping | FrameKind::Lifecycle | FrameKind::Error(_) => {}
+            FrameKind::Finish { .. } => self.finished = true,
+            FrameKind::Terminal { .. } => self.closed = true,
+            FrameKind::Content | FrameKind::Ping | FrameKind::Lifecycle | FrameKind::Error(_) => {}
         }
     }
 
@@ -129,6 +129,7 @@ impl Opening {
                 upstream,
                 reader: Some(reader),
                 finished: self.finished,
+                content: self.content,
             }),
         })
     }

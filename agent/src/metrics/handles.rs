@@ -1,17 +1,16 @@
 //! Handles to the series of one pool or one cell, resolved once.
 
-use super::{
-    AttemptOutcome, CellDispositionLabels, CellLabels, PoolReasonLabels, RequestOutcome,
-    TransitionLabels,
-};
+use super::histogram::Histogram;
+use super::labels::{CellDispositionLabels, CellLabels, PoolReasonLabels, TransitionLabels};
+use super::{AttemptOutcome, RequestOutcome};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 /// Series of a family that are created on first use and remembered for removal.
 ///
@@ -66,24 +65,24 @@ pub(crate) struct PoolMetrics {
 
 impl PoolMetrics {
     /// Counts a finished request and its whole time.
-    pub(crate) fn request(&self, outcome: RequestOutcome, seconds: f64) {
+    pub(crate) fn request(&self, outcome: RequestOutcome, took: Duration) {
         if let Some(counter) = self.requests.get(outcome as usize) {
             counter.inc();
         }
-        self.request_seconds.observe(seconds);
+        self.request_seconds.observe(took);
         if outcome == RequestOutcome::Cancelled {
             self.disconnects.inc();
         }
     }
 
     /// Records the time from the request's head to its first content.
-    pub(crate) fn first_content(&self, seconds: f64) {
-        self.first_content_seconds.observe(seconds);
+    pub(crate) fn first_content(&self, took: Duration) {
+        self.first_content_seconds.observe(took);
     }
 
     /// Records what the agent itself took before the first dispatch.
-    pub(crate) fn overhead(&self, seconds: f64) {
-        self.overhead_seconds.observe(seconds);
+    pub(crate) fn overhead(&self, took: Duration) {
+        self.overhead_seconds.observe(took);
     }
 
     /// Counts a hop to another member and why.

@@ -1,8 +1,9 @@
 //! Choosing one member and taking what the attempt needs.
 
 use super::{Member, Pool, affinity};
+use crate::cells::CellSlot;
 use crate::grant::Grant;
-use lanekeeper_breaker::{Admission, Refusal, RefusalReason, Selectable};
+use lanekeeper_breaker::{Admission, Refusal, RefusalReason, Selectable, State};
 use lanekeeper_model::gateway::{Protocol, Strategy, UpstreamCredentials};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -177,10 +178,7 @@ impl Pool {
             .iter()
             .enumerate()
             .filter(|(_, member)| self.may_be_forced(member, demand))
-            .map(|(position, member)| {
-                let view = member.cell(demand.endpoint).view(now);
-                (position, view.cooldown_remaining.max(view.parked_remaining))
-            })
+            .map(|(position, member)| (position, member.bench_left(demand.endpoint, now)))
             .collect();
         candidates.sort_by_key(|(_, wait)| *wait);
         candidates
@@ -196,9 +194,12 @@ impl Pool {
             if !self.may_be_forced(member, demand) {
                 continue;
             }
-            let half_open =
-                member.cell(demand.endpoint).view(now).state == lanekeeper_breaker::State::HalfOpen;
-            if half_open { &mut probing } else { &mut free }.push((position, member.weight));
+            if member.is_half_open(demand.endpoint, now) {
+                &mut probing
+            } else {
+                &mut free
+            }
+            .push((position, member.weight));
         }
         for candidates in [&mut free, &mut probing] {
             while let Some(position) = self.pick(candidates, demand, now) {
@@ -342,6 +343,25 @@ impl Member {
         (stricter(own, theirs), factor.min(their_factor))
     }
 
+    /// How long the cells keep the member away yet.
+    fn bench_left(&self, endpoint: &str, now: Instant) -> Duration {
+        self.cells_for(endpoint)
+            .map(|cell| cell.view(now))
+            .map(|view| view.cooldown_remaining.max(view.parked_remaining))
+            .max()
+            .unwrap_or_default()
+    }
+
+    fn is_half_open(&self, endpoint: &str, now: Instant) -> bool {
+        self.cells_for(endpoint)
+            .any(|cell| cell.view(now).state == State::HalfOpen)
+    }
+
+    /// The pool's cell, and the provider's own where there is one.
+    fn cells_for(&self, endpoint: &str) -> impl Iterator<Item = &Arc<CellSlot>> {
+        std::iter::once(self.cell(endpoint)).chain(self.lane.provider.cell(endpoint))
+    }
+
     fn large_enough(&self, larger_than: Option<u64>) -> bool {
         match (larger_than, self.context_max) {
             (Some(too_small), Some(context_max)) => context_max > too_small,
@@ -403,24 +423,64 @@ impl Member {
     }
 }
 
+/// Two cells that must both admit. Of two refusals the one that lasts longer counts; nobody knows how
+/// long a probe takes, but it is one request.
 fn stricter(a: Selectable, b: Selectable) -> Selectable {
     match (a, b) {
         (
             Selectable::No {
-                retry_in: Some(first),
-                reason,
+                retry_in: first, ..
             },
             Selectable::No {
-                retry_in: Some(second),
-                ..
+                retry_in: second, ..
             },
-        ) => Selectable::No {
-            retry_in: Some(first.max(second)),
-            reason,
-        },
+        ) => {
+            let wait = |retry_in: Option<Duration>| retry_in.unwrap_or(SATURATION_RETRY_AFTER);
+            if wait(first) >= wait(second) { a } else { b }
+        }
         (no @ Selectable::No { .. }, _) | (_, no @ Selectable::No { .. }) => no,
         (Selectable::SoftParked, _) | (_, Selectable::SoftParked) => Selectable::SoftParked,
         (Selectable::Probe, _) | (_, Selectable::Probe) => Selectable::Probe,
         (Selectable::Yes, Selectable::Yes) => Selectable::Yes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn no(secs: u64) -> Selectable {
+        Selectable::No {
+            retry_in: Some(Duration::from_secs(secs)),
+            reason: RefusalReason::Open,
+        }
+    }
+
+    const PROBED: Selectable = Selectable::No {
+        retry_in: None,
+        reason: RefusalReason::ProbeBusy,
+    };
+
+    #[test]
+    fn member_with_two_cells_waits_for_the_later_one() {
+        for (a, b, expected) in [
+            (no(3), no(40), no(40)),
+            (PROBED, no(40), no(40)),
+            (PROBED, no(1), PROBED),
+            (PROBED, PROBED, PROBED),
+            (Selectable::Yes, no(3), no(3)),
+            (Selectable::Probe, no(3), no(3)),
+            (Selectable::SoftParked, PROBED, PROBED),
+            (
+                Selectable::SoftParked,
+                Selectable::Probe,
+                Selectable::SoftParked,
+            ),
+            (Selectable::Yes, Selectable::Probe, Selectable::Probe),
+            (Selectable::Yes, Selectable::Yes, Selectable::Yes),
+        ] {
+            assert_eq!(stricter(a, b), expected, "{a:?} and {b:?}");
+            assert_eq!(stricter(b, a), expected, "{b:?} and {a:?}");
+        }
     }
 }

@@ -3,6 +3,8 @@
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
 use tokio::net::TcpStream;
@@ -31,6 +33,52 @@ pub(crate) struct Ask {
     pub(crate) path: String,
     pub(crate) headers: Vec<(&'static str, String)>,
     pub(crate) body: Bytes,
+}
+
+/// An answer whose head has come. Dropping it leaves.
+pub(crate) struct Reading {
+    head: http::response::Parts,
+    body: Incoming,
+    bytes: Vec<u8>,
+    _sender: SendRequest<Full<Bytes>>,
+}
+
+impl Reading {
+    /// Reads the next piece; at the end of the body, whether it ended as a whole one.
+    async fn read(&mut self) -> Option<bool> {
+        match self.body.frame().await {
+            None => Some(true),
+            Some(Err(_)) => Some(false),
+            Some(Ok(frame)) => {
+                let data = frame.data_ref().map_or(&[][..], |data| data.as_ref());
+                self.bytes.extend_from_slice(data);
+                None
+            }
+        }
+    }
+
+    /// Reads until the body so far ends with `text`.
+    pub(crate) async fn until(&mut self, text: &str) {
+        while !self.bytes.ends_with(text.as_bytes()) {
+            let ended = self.read().await;
+            assert_eq!(ended, None, "the body ended before {text}");
+        }
+    }
+
+    /// Reads to the end.
+    pub(crate) async fn rest(mut self) -> Got {
+        let whole = loop {
+            if let Some(whole) = self.read().await {
+                break whole;
+            }
+        };
+        Got {
+            status: self.head.status,
+            headers: self.head.headers,
+            body: String::from_utf8(self.bytes).unwrap(),
+            whole,
+        }
+    }
 }
 
 /// A chat completion request for `model`.
@@ -64,6 +112,11 @@ impl Ask {
 
     /// Sends the request on a connection of its own and reads the answer to its end.
     pub(crate) async fn send(self, agent: SocketAddr) -> Got {
+        self.begin(agent).await.rest().await
+    }
+
+    /// Sends the request and waits for the head of the answer.
+    pub(crate) async fn begin(self, agent: SocketAddr) -> Reading {
         let stream = TcpStream::connect(agent).await.unwrap();
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
             .await
@@ -78,22 +131,12 @@ impl Ask {
         }
         let request = request.body(Full::new(self.body)).unwrap();
         let response = sender.send_request(request).await.unwrap();
-        let (head, mut body) = response.into_parts();
-        let mut bytes = Vec::new();
-        let whole = loop {
-            match body.frame().await {
-                None => break true,
-                Some(Err(_)) => break false,
-                Some(Ok(frame)) => {
-                    bytes.extend_from_slice(frame.data_ref().map_or(&[], |data| data.as_ref()));
-                }
-            }
-        };
-        Got {
-            status: head.status,
-            headers: head.headers,
-            body: String::from_utf8(bytes).unwrap(),
-            whole,
+        let (head, body) = response.into_parts();
+        Reading {
+            head,
+            body,
+            bytes: Vec::new(),
+            _sender: sender,
         }
     }
 }

@@ -523,7 +523,7 @@ async fn name_that_does_not_resolve_goes_to_the_sibling_within_the_attempts_time
 }
 
 /// A peer that answers every connection's first bytes with `answer` and counts connections.
-async fn peer(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
+pub(crate) async fn peer(answer: &'static [u8]) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let count = Arc::new(AtomicUsize::new(0));

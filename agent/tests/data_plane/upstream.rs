@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -50,8 +50,17 @@ struct Shared {
     scripts: Mutex<VecDeque<Script>>,
     fallback: Mutex<Script>,
     seen: Mutex<Vec<Seen>>,
+    hanging: AtomicUsize,
     gone: AtomicUsize,
+    written: AtomicUsize,
+    decide: OnceLock<Decide>,
 }
+
+/// Chooses the script by the request.
+type Decide = Box<dyn Fn(&Seen) -> Script + Send + Sync>;
+
+/// Largest piece in which bytes are written, and so the grain of [`Upstream::written`].
+const PIECE_BYTES: usize = 64 * 1024;
 
 /// A listening provider. It stops with the test's runtime.
 #[derive(Clone)]
@@ -78,6 +87,13 @@ impl Upstream {
         upstream
     }
 
+    /// A provider whose answer depends on the request.
+    pub(crate) async fn deciding(decide: impl Fn(&Seen) -> Script + Send + Sync + 'static) -> Self {
+        let upstream = Self::start(Vec::new()).await;
+        assert!(upstream.shared.decide.set(Box::new(decide)).is_ok());
+        upstream
+    }
+
     /// The script for the next request without one.
     pub(crate) fn next(&self, script: Script) {
         self.shared.scripts.lock().unwrap().push_back(script);
@@ -100,27 +116,39 @@ impl Upstream {
         self.shared.seen.lock().unwrap().len()
     }
 
-    /// How many peers have left while a script hung.
+    /// How many scripts have come to where they hang.
+    pub(crate) fn hanging(&self) -> usize {
+        self.shared.hanging.load(Ordering::Relaxed)
+    }
+
+    /// How many peers have left while a script hung or wrote.
     pub(crate) fn gone(&self) -> usize {
         self.shared.gone.load(Ordering::Relaxed)
+    }
+
+    /// Bytes that the system has taken from all scripts so far.
+    pub(crate) fn written(&self) -> usize {
+        self.shared.written.load(Ordering::Relaxed)
     }
 }
 
 async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let _ = stream.set_nodelay(true);
     while let Some(seen) = read(&mut stream).await {
+        let decided = shared.decide.get().map(|decide| decide(&seen));
         shared.seen.lock().unwrap().push(seen);
-        let script = shared
-            .scripts
-            .lock()
-            .unwrap()
-            .pop_front()
+        let script = decided
+            .or_else(|| shared.scripts.lock().unwrap().pop_front())
             .unwrap_or_else(|| shared.fallback.lock().unwrap().clone());
         for step in script {
             match step {
                 Step::Write(bytes) => {
-                    if stream.write_all(&bytes).await.is_err() {
-                        return;
+                    for piece in bytes.chunks(PIECE_BYTES) {
+                        if stream.write_all(piece).await.is_err() {
+                            shared.gone.fetch_add(1, Ordering::Relaxed);
+                            return;
+                        }
+                        shared.written.fetch_add(piece.len(), Ordering::Relaxed);
                     }
                 }
                 Step::Pause(time) => tokio::time::sleep(time).await,
@@ -131,6 +159,7 @@ async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
                 }
                 Step::Close => return,
                 Step::Hang => {
+                    shared.hanging.fetch_add(1, Ordering::Relaxed);
                     let mut byte = [0u8; 1];
                     let _ = stream.read(&mut byte).await;
                     shared.gone.fetch_add(1, Ordering::Relaxed);
