@@ -19,6 +19,9 @@ use crate::clock;
 const LOOK_JITTER: f64 = 0.2;
 /// Shortest time between two looks, however many hints come.
 const LOOK_GAP: Duration = Duration::from_millis(100);
+/// That time is so many times what the look took at least, so that a large fleet that is busy
+/// reporting is not read without end.
+const LOOK_EASE: u32 = 4;
 /// How long one look may take.
 const LOOK_TIMEOUT: Duration = Duration::from_secs(10);
 /// Who the audit trail says takes steps.
@@ -40,6 +43,7 @@ impl Driver {
         loop {
             // What was hinted at until now is covered by the look that follows.
             hints = hints.resubscribe();
+            let began = clock::now();
             let (running, failed) = match tokio::time::timeout(LOOK_TIMEOUT, self.look()).await {
                 Ok(Ok(running)) => (running, None),
                 Ok(Err(error)) => (true, Some(format!("{error:?}"))),
@@ -51,6 +55,8 @@ impl Driver {
                 (Some(_), false) | (None, true) => {}
             }
             healthy = failed.is_none();
+            let cost = clock::now().saturating_duration_since(began);
+            let gap = cost.saturating_mul(LOOK_EASE).clamp(LOOK_GAP, LOOK_TIMEOUT);
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(clock::jittered(interval, LOOK_JITTER)) => {}
@@ -58,7 +64,7 @@ impl Driver {
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(LOOK_GAP) => {}
+                () = tokio::time::sleep(gap) => {}
             }
         }
     }

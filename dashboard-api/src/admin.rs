@@ -1,13 +1,17 @@
 //! The admin API: gateways, their configuration and history, overrides, tokens, the audit trail.
 
+pub(crate) mod agents;
 pub(crate) mod audit;
 pub(crate) mod circuit_breaker;
 pub(crate) mod config;
 pub(crate) mod gateways;
+pub(crate) mod identities;
+pub(crate) mod join_tokens;
 mod merge_patch;
 pub(crate) mod overrides;
 pub(crate) mod resources;
 pub(crate) mod revisions;
+pub(crate) mod rollouts;
 pub(crate) mod structural_diff;
 pub(crate) mod tokens;
 

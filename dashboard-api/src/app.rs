@@ -138,6 +138,14 @@ impl App {
         }
     }
 
+    /// Tells the control planes that certificates of agents no longer count. The hint may be lost:
+    /// they poll as well.
+    pub(crate) async fn announce_identity_revocation(&self) {
+        if let Err(error) = self.live.publish(Hint::Revocation).await {
+            tracing::warn!(%error, "the hint about a revoked identity is lost");
+        }
+    }
+
     /// Writes an attempt that failed into the audit trail, if the store lets us.
     pub(crate) async fn record_refused(
         &self,
@@ -177,7 +185,12 @@ impl App {
             match hint {
                 Ok(Hint::TokenRevoked) => self.tokens.clear(),
                 Ok(Hint::Revocation) => {}
-                Ok(Hint::Revision { .. } | Hint::Rollout { .. } | Hint::Overrides { .. } | Hint::Report { .. }) => {
+                Ok(
+                    Hint::Revision { .. }
+                    | Hint::Rollout { .. }
+                    | Hint::Overrides { .. }
+                    | Hint::Report { .. },
+                ) => {
                     self.fleet.wake();
                 }
                 Err(RecvError::Lagged(_)) => {

@@ -153,6 +153,7 @@ fn store_mapping(error: &StoreError) -> (StatusCode, &'static str) {
         StoreError::Exists { .. } => (StatusCode::CONFLICT, "already_exists"),
         StoreError::AlreadyDone => (StatusCode::CONFLICT, "already_done"),
         StoreError::RolloutState { .. } => (StatusCode::CONFLICT, "rollout_state"),
+        StoreError::LastAgent => (StatusCode::CONFLICT, "last_agent"),
         StoreError::LastAdmin => (StatusCode::CONFLICT, "last_admin"),
         StoreError::Full { .. } => (StatusCode::CONFLICT, "limit_reached"),
         StoreError::Conflict { .. } => (StatusCode::PRECONDITION_FAILED, "revision_mismatch"),

@@ -68,6 +68,20 @@ pub(crate) fn table() -> Vec<Route> {
         read(VIEWER, routes!(admin::revisions::read)),
         write(ADMIN, "config.write", routes!(admin::revisions::roll_back)),
     ];
+    let rollouts = [
+        read(VIEWER, routes!(admin::rollouts::read_plan)),
+        write(
+            ADMIN,
+            "rollout_plan.write",
+            routes!(admin::rollouts::replace_plan),
+        ),
+        read(VIEWER, routes!(admin::rollouts::list)),
+        write(ADMIN, "rollout.start", routes!(admin::rollouts::start)),
+        read(VIEWER, routes!(admin::rollouts::show)),
+        write(ADMIN, "rollout.pause", routes!(admin::rollouts::pause)),
+        write(ADMIN, "rollout.resume", routes!(admin::rollouts::resume)),
+        write(ADMIN, "rollout.abort", routes!(admin::rollouts::abort)),
+    ];
     let overrides = [
         read(VIEWER, routes!(admin::overrides::list)),
         write(
@@ -82,10 +96,29 @@ pub(crate) fn table() -> Vec<Route> {
             routes!(admin::overrides::release),
         ),
     ];
+    let agents = [
+        write(OPERATOR, "agent.drain", routes!(admin::agents::drain)),
+        write(OPERATOR, "agent.undrain", routes!(admin::agents::undrain)),
+        write(ADMIN, "agent.forget", routes!(admin::agents::forget)),
+    ];
     let access = [
         read(ADMIN, routes!(admin::tokens::list)),
         write(ADMIN, "token.create", routes!(admin::tokens::create)),
         write(ADMIN, "token.revoke", routes!(admin::tokens::revoke)),
+        read(ADMIN, routes!(admin::join_tokens::list)),
+        write(
+            ADMIN,
+            "join_token.create",
+            routes!(admin::join_tokens::create),
+        ),
+        write(
+            ADMIN,
+            "join_token.revoke",
+            routes!(admin::join_tokens::revoke),
+        ),
+        read(ADMIN, routes!(admin::identities::list)),
+        write(ADMIN, "identity.revoke", routes!(admin::identities::revoke)),
+        read(VIEWER, routes!(admin::identities::authorities)),
         read(ADMIN, routes!(admin::audit::list)),
         read(VIEWER, routes!(session::show)),
         read(Access::Public, routes!(session::sign_in)),
@@ -105,6 +138,8 @@ pub(crate) fn table() -> Vec<Route> {
     fleet
         .into_iter()
         .chain(gateways)
+        .chain(agents)
+        .chain(rollouts)
         .chain(overrides)
         .chain(access)
         .chain(open)

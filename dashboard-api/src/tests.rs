@@ -8,11 +8,13 @@
 )]
 
 mod admin;
+mod agents;
 mod description;
 mod fleet;
 mod idempotency;
 mod problems;
 mod roles;
+mod rollouts;
 mod servers;
 mod session;
 mod tokens;

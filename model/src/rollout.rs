@@ -293,14 +293,20 @@ impl Rollout {
 
     /// Notes that the old content came back as a newer revision. Without a fault it was `actor`.
     pub fn rolled_back(&mut self, revision: u64, actor: &str) {
-        self.state = RolloutState::RolledBack;
+        self.end(RolloutState::RolledBack);
         self.rollback_revision = Some(revision);
         self.stop.get_or_insert_with(|| Stop::by(actor));
     }
 
     /// Notes that a newer revision was written.
     pub fn supersede(&mut self) {
-        self.state = RolloutState::Superseded;
+        self.end(RolloutState::Superseded);
+    }
+
+    /// A rollout that is over is compared with nothing.
+    fn end(&mut self, state: RolloutState) {
+        self.state = state;
+        self.progress.baseline = None;
     }
 }
 

@@ -1,20 +1,17 @@
 //! One reading of everything the fleet view is made of.
 
 use super::cells::RevisionCells;
+use super::gather::Gathered;
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
-use lanekeeper_model::fleet::{GatewayCells, agent_state};
+use lanekeeper_model::fleet::{FoldedFleet, agent_state};
 use lanekeeper_model::rollout::Rollout;
 use lanekeeper_model::{AgentRecord, AgentState, FreshWindows, GatewayName};
-use lanekeeper_store::{AgentFacts, Course};
-use std::collections::{BTreeMap, BTreeSet};
+use lanekeeper_store::Course;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Agents that were last seen longer ago are left out of every list: one day. Each process is an
-/// agent of its own, so what restarts often would fill them.
-const REMEMBERED_MS: u64 = 24 * 60 * 60 * 1000;
 
 /// Longest wait for one store: a picture that is partial in time beats a whole one too late.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
@@ -24,9 +21,11 @@ pub(crate) struct Picture {
     /// When it was taken.
     pub(super) taken: Instant,
     /// Every agent that is known, by gateway and instance.
-    pub(super) records: Vec<AgentRecord>,
-    /// The cells of the current revision of each gateway, and of others that agents still serve.
-    pub(super) gateways: Vec<GatewayCells>,
+    pub(super) records: Vec<Arc<AgentRecord>>,
+    /// All of them put together, by the server's clock at [`Picture::now_ms`].
+    pub(super) folded: FoldedFleet,
+    /// The wall time that ages are told by, in unix milliseconds.
+    pub(super) now_ms: u64,
     /// The current revision and hash of each gateway.
     pub(super) targets: BTreeMap<GatewayName, (u64, String)>,
     /// The rollouts that decide who has the current revision already.
@@ -101,6 +100,7 @@ impl Picture {
     pub(crate) fn records_of(&self, gateway: &str) -> impl Iterator<Item = &AgentRecord> {
         self.records
             .iter()
+            .map(|record| &**record)
             .filter(move |record| *record.gateway == *gateway)
     }
 
@@ -123,18 +123,27 @@ impl Picture {
     }
 }
 
-/// Takes a picture. What cannot be read is filled in from the picture `before`, and the new one
+/// Takes a picture. What cannot be read stays as it was in the picture `before`, and the new one
 /// says that it is partial.
 pub(super) async fn take(
     app: &App,
     cells: &mut RevisionCells,
+    gathered: &mut Gathered,
     before: Option<Arc<Picture>>,
 ) -> Picture {
     let taken = clock::instant();
     let before = before.filter(|picture| picture.failure.is_none());
-    let (records, facts, courses) = tokio::join!(
-        in_time("live view", app.live.records(None)),
-        in_time("configuration store", app.store.agent_facts(None)),
+    let facts = async {
+        if gathered.wants_facts(taken) {
+            app.store.agent_facts(None).await.map(Some)
+        } else {
+            Ok(None)
+        }
+    };
+    let (changes, shares, facts, courses) = tokio::join!(
+        in_time("live view", app.live.changes(gathered.cursor())),
+        in_time("live view", app.live.shares()),
+        in_time("configuration store", facts),
         in_time("configuration store", app.store.courses())
     );
     let mut partial = false;
@@ -148,21 +157,22 @@ pub(super) async fn take(
     };
 
     let mut failure = None;
-    let live = match records {
-        Ok(records) => records,
+    match facts {
+        Ok(Some(facts)) => gathered.take_facts(app, facts, taken),
+        Ok(None) => {}
+        Err(error) => drop(missing("configuration store", error)),
+    }
+    match changes {
+        Ok(changes) => gathered.take_changes(app, changes, taken),
         Err(error) => {
             let fault = missing("live view", error);
-            match &before {
-                Some(before) => before.records.clone(),
-                None => {
-                    failure = Some(fault);
-                    Vec::new()
-                }
+            if before.is_none() {
+                failure = Some(fault);
             }
         }
-    };
-    let facts = facts.unwrap_or_else(|error| {
-        missing("configuration store", error);
+    }
+    let shares = shares.unwrap_or_else(|error| {
+        missing("live view", error);
         Vec::new()
     });
     let (targets, rollouts) = match courses {
@@ -178,16 +188,20 @@ pub(super) async fn take(
             }
         }
     };
+    let share_missing = gathered.take_shares(shares, taken);
 
-    let records = with_remembered(live, facts, clock::now_ms());
+    let records = gathered.records();
     let gateways = cells.of(&app.store, &targets, &records).await;
+    gathered.take_cells(app, &gateways);
+    let now_ms = clock::now_ms();
     Picture {
         taken,
+        folded: app.fleet.index.fold(now_ms, FreshWindows::default()),
+        now_ms,
         records,
-        gateways,
         targets,
         rollouts,
-        partial,
+        partial: partial || share_missing,
         failure,
     }
 }
@@ -222,50 +236,4 @@ async fn in_time<T>(
                 source: elapsed.into(),
             })
         })
-}
-
-/// Adds the agents that only the store remembers. They report nothing: they are silent, not closed.
-fn with_remembered(
-    mut live: Vec<AgentRecord>,
-    facts: Vec<AgentFacts>,
-    now_ms: u64,
-) -> Vec<AgentRecord> {
-    let known: BTreeSet<(GatewayName, String)> = live
-        .iter()
-        .map(|record| (record.gateway.clone(), record.instance.clone()))
-        .collect();
-    live.extend(
-        facts
-            .into_iter()
-            .filter(|facts| now_ms.saturating_sub(facts.last_seen_ms) < REMEMBERED_MS)
-            .filter(|facts| !known.contains(&(facts.gateway.clone(), facts.instance.clone())))
-            .map(silent_record),
-    );
-    live.sort_by(|a, b| (&a.gateway, &a.instance).cmp(&(&b.gateway, &b.instance)));
-    live
-}
-
-fn silent_record(facts: AgentFacts) -> AgentRecord {
-    AgentRecord {
-        gateway: facts.gateway,
-        instance: facts.instance,
-        name: facts.name,
-        labels: facts.labels,
-        version: facts.version,
-        session_epoch: facts.session_epoch,
-        seq: 0,
-        connected_ms: facts.last_seen_ms,
-        report_received_ms: None,
-        left: false,
-        draining: false,
-        applied_revision: facts.applied_revision,
-        applied_hash: facts.applied_hash,
-        config_source: facts.config_source,
-        problems: facts.problems,
-        last_error: facts.rejected,
-        clock_skew_ms: 0,
-        cells: Vec::new(),
-        totals: lanekeeper_model::Totals::default(),
-        overrides: lanekeeper_model::fleet::HeldOverrides::default(),
-    }
 }

@@ -184,7 +184,7 @@ impl Rollout {
                 if self.stages_begun() < self.plan.stages().len() {
                     self.begin(agents, windows, now_ms)
                 } else {
-                    self.state = RolloutState::Done;
+                    self.end(RolloutState::Done);
                     Some(Transition::Done)
                 }
             }

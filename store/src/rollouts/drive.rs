@@ -19,10 +19,12 @@ impl ConfigStore {
     /// [`Error::Unavailable`], [`Error::Corrupt`].
     pub async fn running_rollouts(&self) -> Result<Vec<StoredRollout>, Error> {
         let mut session = self.engine.session().await?;
+        // The first condition is the index's own, without which SQLite would read every row.
         let rows: Vec<RolloutRow> = fetch!(&mut session, connection => {
             sqlx::query_as(
                 "SELECT gateway, version, value, updated_ms FROM rollouts
-                 WHERE state = 'running' ORDER BY gateway",
+                 WHERE state IN ('running', 'paused', 'stopped') AND state = 'running'
+                 ORDER BY gateway",
             )
             .fetch_all(connection)
         })?;

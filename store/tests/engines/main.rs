@@ -19,4 +19,5 @@ mod live;
 mod outages;
 mod overrides;
 mod revisions;
+mod rollouts;
 mod tokens;
