@@ -124,6 +124,12 @@ impl Fleet {
         self.folder.path().join("data")
     }
 
+    /// What a process has logged so far, by the name of its log; empty when there is none.
+    #[must_use]
+    pub fn log(&self, name: &str) -> String {
+        std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
+    }
+
     /// Starts agent `node-NUMBER` (again), on free ports, with its own cache folder.
     ///
     /// # Errors
@@ -137,6 +143,7 @@ impl Fleet {
             format!("--control-plane=http://{}", self.server.address("grpc")),
             format!("--gateway={GATEWAY}"),
             format!("--name=node-{number}"),
+            format!("--label=node={number}"),
             "--listen=127.0.0.1:0".to_owned(),
             "--ops-listen=127.0.0.1:0".to_owned(),
             format!("--cache-dir={}", cache.display()),
