@@ -64,6 +64,48 @@ impl Api {
         self.send(self.request(Method::POST, path).json(body)).await
     }
 
+    /// A write of a new thing over the version that `etag` names.
+    pub(crate) async fn post_over(
+        &self,
+        path: &str,
+        body: &Value,
+        etag: &str,
+    ) -> Result<Answer, Failure> {
+        let request = self
+            .request(Method::POST, path)
+            .header(header::IF_MATCH, etag);
+        self.send(request.json(body)).await
+    }
+
+    /// A removal, with the reason for the audit trail.
+    pub(crate) async fn delete(
+        &self,
+        path: &str,
+        message: Option<&str>,
+    ) -> Result<Answer, Failure> {
+        let path = with_message(path, message);
+        self.send(self.request(Method::DELETE, &path)).await
+    }
+
+    /// An answer that goes on, without a limit on its time. Its end is the caller's to notice.
+    pub(crate) async fn stream(&self, path: &str) -> Result<Response, Failure> {
+        let request = self
+            .request(Method::GET, path)
+            .timeout(Duration::MAX)
+            .header(header::ACCEPT, "text/event-stream");
+        let opened = tokio::time::timeout(TIMEOUT, request.send()).await;
+        let answer = match opened {
+            Ok(answer) => answer.map_err(|error| self.unreachable(&error))?,
+            Err(_) => return Err(self.no_answer()),
+        };
+        let status = answer.status();
+        if status.is_success() {
+            Ok(answer)
+        } else {
+            Err(refused(status, answer).await)
+        }
+    }
+
     /// A write over the version that `etag` names.
     pub(crate) async fn put(
         &self,
@@ -115,9 +157,10 @@ impl Api {
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> Failure {
-        let reason = if error.is_timeout() {
-            format!("no answer within {} s", TIMEOUT.as_secs())
-        } else if error.is_builder() {
+        if error.is_timeout() {
+            return self.no_answer();
+        }
+        if error.is_builder() {
             return Failure::new(
                 Kind::Usage,
                 format!(
@@ -125,14 +168,41 @@ impl Api {
                     self.base
                 ),
             );
-        } else {
-            "no connection".to_owned()
-        };
+        }
+        self.lost("no connection")
+    }
+
+    fn no_answer(&self) -> Failure {
+        self.lost(&format!("no answer within {} s", TIMEOUT.as_secs()))
+    }
+
+    fn lost(&self, reason: &str) -> Failure {
         let text = format!(
             "{}: {reason} (--url or LANEKEEPER_URL says where to look)",
             self.base
         );
         Failure::new(Kind::Unreachable, text)
+    }
+}
+
+/// A name as one segment of a path or one value of a query.
+pub(crate) fn segment(name: &str) -> String {
+    let mut encoded = String::new();
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            encoded.push(char::from(byte));
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+/// A path with the reason of a write.
+pub(crate) fn with_message(path: &str, message: Option<&str>) -> String {
+    match message {
+        Some(message) => format!("{path}?message={}", segment(message)),
+        None => path.to_owned(),
     }
 }
 

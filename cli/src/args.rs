@@ -2,18 +2,36 @@
 
 mod agent;
 mod client;
+mod enrolment;
+mod fleet_sim;
+mod manage;
+mod overrides;
 mod precedence;
+mod rollout;
 mod server;
+mod traces;
 
 pub(crate) use agent::AgentArguments;
 pub(crate) use client::{
     ApiArguments, ApplyArguments, CheckArguments, Format, GetArguments, Resource,
 };
+pub(crate) use enrolment::{CaAction, CaArguments, EnrolmentArguments};
+pub(crate) use fleet_sim::FleetSimArguments;
+pub(crate) use manage::{
+    AgentsAction, AgentsArguments, DiffArguments, TokenAction, TokenArguments, WatchArguments,
+};
+pub(crate) use overrides::{
+    LastingArguments, OrderArguments, OverrideArguments, OverrideCommand, WaitArguments,
+};
 pub(crate) use precedence::parse;
+pub(crate) use rollout::{
+    RollbackArguments, RolloutArguments, RolloutCommand, RolloutOrder, RolloutTarget, StartArguments,
+};
 pub(crate) use server::{
     ControlPlaneArguments, DashboardApiArguments, EmbeddedOrServers, GrpcArguments, HttpArguments,
     ServerArguments, Servers,
 };
+pub(crate) use traces::{OtlpProtocol, TraceArguments};
 
 use crate::exit;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -66,12 +84,43 @@ pub(crate) enum Command {
     Agent(AgentArguments),
     /// A provider that answers like the real ones and fails on command
     SimProvider(SimProviderArguments),
+    /// Thousands of synthetic agents, to measure a control plane with
+    FleetSim(FleetSimArguments),
     /// Check a gateway document without sending it anywhere
     Check(CheckArguments),
     /// Read gateways, agents, breakers, configuration or revisions from the HTTP API
     Get(GetArguments),
     /// Create a gateway or change its configuration
     Apply(ApplyArguments),
+    /// Show what apply would change
+    Diff(DiffArguments),
+    /// Order what a lane's breakers do, for a time: force open, force close, drain, reset
+    Override(OverrideArguments),
+    /// Make the content of an earlier revision current again, as a new revision
+    Rollback(RollbackArguments),
+    /// Show, hold, resume, abort or start the way of a revision to the agents
+    Rollout(RolloutArguments),
+    /// Follow the fleet's breakers as they change
+    Watch(WatchArguments),
+    /// List agents, take one out of its load balancer, forget one
+    Agents(AgentsArguments),
+    /// List, create and revoke API tokens
+    Token(TokenArguments),
+    /// Replace the authority that agents' certificates come from
+    Ca(CaArguments),
+}
+
+impl Command {
+    /// Where a service sends its spans, and its name there; the other commands make none.
+    pub(crate) fn traces(&self) -> Option<(&TraceArguments, &'static str)> {
+        match self {
+            Self::Agent(agent) => Some((&agent.traces, "lanekeeper-agent")),
+            Self::Server(server) => Some((&server.traces, "lanekeeper-server")),
+            Self::ControlPlane(server) => Some((&server.traces, "lanekeeper-control-plane")),
+            Self::DashboardApi(server) => Some((&server.traces, "lanekeeper-dashboard-api")),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -101,6 +150,8 @@ pub(crate) struct SimProviderArguments {
     pub(crate) frame_interval_ms: Duration,
 }
 
+/// Longest span a flag may say, in seconds: ten years, as the API has it.
+const MAX_SPAN_SECS: u64 = 10 * 365 * 24 * 60 * 60;
 /// Largest number of seconds a flag may say: one year.
 const MAX_SECS: f64 = 31_536_000.0;
 
@@ -117,6 +168,27 @@ fn secs(text: &str) -> Result<Duration, String> {
         Ok(_) => Err(format!("must be from 0 to {MAX_SECS}")),
         Err(error) => Err(format!("not seconds: {error}")),
     }
+}
+
+/// A span of time in whole seconds: 90, 90s, 15m, 12h or 30d.
+fn span(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.find(|c: char| !c.is_ascii_digit()) {
+        Some(end) => text.split_at(end),
+        None => (text, "s"),
+    };
+    let unit_secs = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        _ => return Err("must be a whole number and s, m, h or d, such as 15m".to_owned()),
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit_secs))
+        .filter(|secs| (1..=MAX_SPAN_SECS).contains(secs))
+        .ok_or_else(|| "must be from 1 second to 10 years".to_owned())
 }
 
 /// `key=value`.

@@ -1,11 +1,21 @@
 //! One file per command.
 
 pub(crate) mod agent;
+pub(crate) mod agents;
 pub(crate) mod apply;
 pub(crate) mod check;
+pub(crate) mod ca;
+mod columns;
 pub(crate) mod control_plane;
 pub(crate) mod dashboard_api;
+pub(crate) mod diff;
 mod document;
+pub(crate) mod fleet_sim;
 pub(crate) mod get;
+pub(crate) mod overrides;
+pub(crate) mod rollback;
+pub(crate) mod rollout;
 pub(crate) mod server;
 pub(crate) mod sim_provider;
+pub(crate) mod token;
+pub(crate) mod watch;

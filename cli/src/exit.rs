@@ -12,7 +12,8 @@ pub(crate) const HELP: &str = "Exit codes:
   4  the server cannot be reached, or does not answer in time
   5  someone else changed it meanwhile
   6  not signed in, or the token's role is not enough
-  7  not found";
+  7  not found
+  8  diff --exit-code: there are differences";
 
 /// Why a command ends with another code than 0.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) enum Kind {
     Conflict = 5,
     Refused = 6,
     Missing = 7,
+    Different = 8,
 }
 
 impl Failure {

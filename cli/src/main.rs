@@ -12,18 +12,20 @@ mod logging;
 mod output;
 mod shutdown;
 mod storage;
+mod traces;
 
-use args::Command;
+use args::{Arguments, Command};
 use exit::Failure;
+use opentelemetry_sdk::trace::SdkTracer;
 use std::process::ExitCode;
+use traces::Traces;
 
 fn main() -> ExitCode {
     let arguments = args::parse();
-    logging::start(&arguments.log);
     descriptors::raise_limit();
     // A second installation would be refused; this is the only one.
     _ = rustls::crypto::ring::default_provider().install_default();
-    match run(arguments.command) {
+    match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::error(&failure.to_string());
@@ -32,19 +34,42 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(command: Command) -> Result<(), Failure> {
+fn run(arguments: Arguments) -> Result<(), Failure> {
     let runtime = tokio::runtime::Runtime::new().map_err(Failure::other)?;
     runtime.block_on(async {
-        match command {
-            Command::Demo(arguments) => demo::run(arguments).await,
-            Command::Server(arguments) => commands::server::run(arguments).await,
-            Command::ControlPlane(arguments) => commands::control_plane::run(arguments).await,
-            Command::DashboardApi(arguments) => commands::dashboard_api::run(arguments).await,
-            Command::Agent(arguments) => commands::agent::run(arguments).await,
-            Command::SimProvider(arguments) => commands::sim_provider::run(arguments).await,
-            Command::Check(arguments) => commands::check::run(&arguments),
-            Command::Get(arguments) => commands::get::run(arguments).await,
-            Command::Apply(arguments) => commands::apply::run(arguments).await,
+        let traces = match arguments.command.traces() {
+            Some((flags, service)) => Traces::start(flags, service)?,
+            None => None,
+        };
+        let tracer = traces.as_ref().map(Traces::tracer);
+        logging::start(&arguments.log, tracer.clone());
+        let done = command(arguments.command, tracer).await;
+        if let Some(traces) = traces {
+            traces.end().await;
         }
+        done
     })
+}
+
+async fn command(command: Command, tracer: Option<SdkTracer>) -> Result<(), Failure> {
+    match command {
+        Command::Demo(arguments) => demo::run(arguments).await,
+        Command::Server(arguments) => commands::server::run(arguments).await,
+        Command::ControlPlane(arguments) => commands::control_plane::run(arguments).await,
+        Command::DashboardApi(arguments) => commands::dashboard_api::run(arguments).await,
+        Command::Agent(arguments) => commands::agent::run(arguments, tracer).await,
+        Command::SimProvider(arguments) => commands::sim_provider::run(arguments).await,
+        Command::FleetSim(arguments) => commands::fleet_sim::run(arguments).await,
+        Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Get(arguments) => commands::get::run(arguments).await,
+        Command::Apply(arguments) => commands::apply::run(arguments).await,
+        Command::Diff(arguments) => commands::diff::run(arguments).await,
+        Command::Override(arguments) => commands::overrides::run(arguments).await,
+        Command::Rollback(arguments) => commands::rollback::run(arguments).await,
+        Command::Rollout(arguments) => commands::rollout::run(arguments.command).await,
+        Command::Watch(arguments) => commands::watch::run(arguments).await,
+        Command::Agents(arguments) => commands::agents::run(arguments).await,
+        Command::Ca(arguments) => commands::ca::run(&arguments),
+        Command::Token(arguments) => commands::token::run(arguments).await,
+    }
 }

@@ -9,6 +9,22 @@ pub(crate) fn line(text: &str) {
     _ = writeln!(stdout(), "{text}");
 }
 
+/// The same, for a command that goes on by itself: false when nobody reads any more.
+pub(crate) fn try_line(text: &str) -> bool {
+    let mut stdout = stdout();
+    writeln!(stdout, "{text}").is_ok() && stdout.flush().is_ok()
+}
+
+/// Whether results go to a terminal.
+pub(crate) fn is_terminal() -> bool {
+    stdout().is_terminal()
+}
+
+/// Empties the terminal.
+pub(crate) fn clear() {
+    _ = write!(stdout(), "\u{1b}[H\u{1b}[2J");
+}
+
 /// A line for the person at the terminal; nothing when nobody is there to read it.
 pub(crate) fn hint(text: &str) {
     if stderr().is_terminal() {
@@ -37,7 +53,7 @@ pub(crate) fn yaml(value: &Value) -> Result<(), Failure> {
 }
 
 /// The same text with control characters written out: what others named must not steer a terminal.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars().fold(String::new(), |mut plain, c| {
         if c.is_control() {
             plain.extend(c.escape_default());

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::{Config, Timing};
 use crate::config_watch::ConfigWatch;
+use crate::drain_watch::DrainWatch;
 use crate::intake::{FactsSink, LiveSink};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
@@ -30,6 +31,7 @@ pub(crate) struct Core {
     pub(crate) timing: Timing,
     pub(crate) watch: Arc<ConfigWatch>,
     pub(crate) overrides: Arc<OverrideWatch>,
+    pub(crate) drains: Arc<DrainWatch>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) epochs: Mutex<SessionEpochs>,
     pub(crate) records: Arc<Outbox<LiveSink>>,
@@ -60,6 +62,7 @@ impl Core {
             },
             timing: config.timing.clone(),
             overrides: OverrideWatch::new(store.clone()),
+            drains: DrainWatch::new(store.clone()),
             watch: ConfigWatch::new(store, Arc::clone(&metrics)),
             sessions: Arc::default(),
             epochs: Mutex::default(),

@@ -9,6 +9,7 @@ mod clock;
 mod config;
 mod config_watch;
 mod core;
+mod drain_watch;
 mod enrol;
 mod error;
 mod grpc;

@@ -1,5 +1,5 @@
 //! The bounded queue of one session: one slot for each kind of message, the newest of a kind
-//! replacing the one that still waits. A slow reader therefore costs five messages at most.
+//! replacing the one that still waits. A slow reader therefore costs six messages at most.
 
 use lanekeeper_proto::message::{ConfigPush, FromServer, Goodbye, Overrides, ReportAck, Welcome};
 
@@ -8,6 +8,7 @@ use lanekeeper_proto::message::{ConfigPush, FromServer, Goodbye, Overrides, Repo
 pub(crate) struct Outgoing {
     welcome: Option<Welcome>,
     overrides: Option<Overrides>,
+    drain: Option<bool>,
     push: Option<ConfigPush>,
     ack: Option<ReportAck>,
     goodbye: Option<Goodbye>,
@@ -20,6 +21,7 @@ impl Outgoing {
             FromServer::Welcome(welcome) => self.welcome = Some(welcome),
             FromServer::ConfigPush(push) => self.push = Some(push),
             FromServer::Overrides(overrides) => self.overrides = Some(overrides),
+            FromServer::Drain(active) => self.drain = Some(active),
             // An acknowledgement covers all before it, so a repeated report must not hide a newer.
             FromServer::ReportAck(ack) => match &self.ack {
                 Some(waiting) if waiting.seq > ack.seq => {}
@@ -36,6 +38,7 @@ impl Outgoing {
         welcome
             .or_else(|| self.ack.take().map(FromServer::ReportAck))
             .or_else(|| self.overrides.take().map(FromServer::Overrides))
+            .or_else(|| self.drain.take().map(FromServer::Drain))
             .or_else(|| self.push.take().map(FromServer::ConfigPush))
             .or_else(|| self.goodbye.take().map(FromServer::Goodbye))
     }
@@ -44,6 +47,7 @@ impl Outgoing {
     pub(crate) fn is_empty(&self) -> bool {
         self.welcome.is_none()
             && self.overrides.is_none()
+            && self.drain.is_none()
             && self.push.is_none()
             && self.ack.is_none()
             && self.goodbye.is_none()

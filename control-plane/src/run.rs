@@ -52,6 +52,7 @@ pub async fn run(
     let (ops_listener, ops) = bind("ops", config.ops_listen)?;
 
     let (hints, override_hints) = (live.subscribe(), live.subscribe());
+    let drain_hints = live.subscribe();
     let rollouts = Arc::clone(&live);
     let trust_hints = live.subscribe();
     let core = Core::new(&config, store.clone(), live);
@@ -59,6 +60,11 @@ pub async fn run(
     let behind = CancellationToken::new();
     let tasks = TaskTracker::new();
     tasks.spawn(Arc::clone(&core.watch).follow(hints, config.timing.poll_interval, behind.clone()));
+    tasks.spawn(Arc::clone(&core.drains).follow(
+        drain_hints,
+        config.timing.poll_interval,
+        behind.clone(),
+    ));
     tasks.spawn(Arc::clone(&core.overrides).follow(
         override_hints,
         config.timing.poll_interval,

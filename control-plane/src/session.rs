@@ -161,6 +161,8 @@ pub(crate) struct Session {
     target: Option<Arc<Target>>,
     in_flight: Option<InFlight>,
     orders: Orders,
+    /// The agent was told that it is out of service.
+    drained: bool,
     /// What this agent refused in this session. Forgotten with the session: after a reconnect the
     /// same revision is tried again.
     refused: Option<(u64, String)>,
@@ -213,6 +215,7 @@ impl Session {
             target: opening.target,
             in_flight: None,
             orders: Orders::new(opening.orders),
+            drained: false,
             refused: None,
             nonce: 0,
             last_heard: opening.now,
@@ -285,6 +288,15 @@ impl Session {
     pub(crate) fn aim(&mut self, target: Option<Arc<Target>>, now: Instant) -> Vec<Effect> {
         self.target = target;
         self.push(now).into_iter().collect()
+    }
+
+    /// Takes whether the agent is out of service.
+    pub(crate) fn drain(&mut self, active: bool) -> Vec<Effect> {
+        if self.closed || self.drained == active {
+            return Vec::new();
+        }
+        self.drained = active;
+        vec![Effect::Send(FromServer::Drain(active))]
     }
 
     /// Takes the operators' orders for the gateway's agents.

@@ -178,6 +178,8 @@ async fn until_closed(
     mut control_epoch: watch::Receiver<String>,
 ) -> Result<(), End> {
     let core = &open.core;
+    let mut drained = core.drains.subscribe();
+    drained.mark_changed();
     while !session.is_closed() {
         let effects = tokio::select! {
             message = inbound.next() => match message {
@@ -200,6 +202,10 @@ async fn until_closed(
             }
             Ok(()) = orders.changed() => {
                 session.command(newest(&mut orders), clock::now(), clock::unix_ms())
+            }
+            Ok(()) = drained.changed() => {
+                let active = drained.borrow_and_update().contains(&session.record().instance);
+                session.drain(active)
             }
             () = tokio::time::sleep_until(session.next_tick().into()) => {
                 session.tick(clock::now())

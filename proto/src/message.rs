@@ -36,6 +36,8 @@ pub enum FromServer {
     ReportAck(ReportAck),
     /// The server ends the session; nothing follows.
     Goodbye(Goodbye),
+    /// The agent is out of service (`true`), or back.
+    Drain(bool),
     /// The operators' orders for this agent.
     Overrides(Overrides),
 }

@@ -132,13 +132,24 @@ impl ConfigStore {
     /// [`Error::Unavailable`].
     pub async fn prune_agents(&self, seen_before_ms: u64) -> Result<u64, Error> {
         let mut session = self.engine.begin().await?;
-        let pruned = execute!(
-            &mut session,
-            sqlx::query("DELETE FROM agents WHERE last_seen_ms < $1")
-                .bind(to_stored(seen_before_ms))
-        );
+        let pruned = prune(&mut session, to_stored(seen_before_ms)).await;
         session.finish(pruned).await
     }
+}
+
+async fn prune(session: &mut Session, seen_before: i64) -> Result<u64, Error> {
+    execute!(
+        session,
+        sqlx::query(
+            "DELETE FROM drains WHERE instance IN
+                 (SELECT instance FROM agents WHERE last_seen_ms < $1)",
+        )
+        .bind(seen_before)
+    )?;
+    execute!(
+        session,
+        sqlx::query("DELETE FROM agents WHERE last_seen_ms < $1").bind(seen_before)
+    )
 }
 
 async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> {
@@ -188,6 +199,10 @@ async fn forget(session: &mut Session, instance: &str, change: &Change) -> Resul
     if gone.is_empty() {
         return Err(Error::not_found(KIND, instance));
     }
+    execute!(
+        session,
+        sqlx::query("DELETE FROM drains WHERE instance = $1").bind(instance)
+    )?;
     let entry = NewEntry::done("agent.forget", format!("agents/{instance}"), change).before(json!(
         gone.into_iter()
             .map(|(gateway, name)| json!({ "gateway": gateway, "name": name }))

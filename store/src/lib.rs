@@ -44,7 +44,8 @@ pub use idempotency::{
     IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_TTL_MS, IDEMPOTENT_ANSWER_MAX, IdempotencyKey, Remembered,
 };
 pub use live::{
-    HINTS_MAX, Hint, LiveView, MemoryLive, Put, RECORD_TTL, RedisLive, RedisLiveOptions,
+    ANNOUNCE_INTERVAL, Changes, Cursor, HINTS_MAX, Hint, LiveView, MemoryLive, Put, RECORD_TTL,
+    RedisLive, RedisLiveOptions, SHARE_OVERDUE, SHARE_TTL, SeenShare, Share,
 };
 pub use overrides::{NewOverride, OVERRIDES_STANDING_MAX, OverrideRow, Standing};
 pub use revisions::Revision;

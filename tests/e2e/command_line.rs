@@ -1,21 +1,10 @@
 //! The command as people and scripts use it: output, exit codes, and the demonstration as printed.
 
-use lanekeeper_tests::{Fleet, Options, Process, eventually, target_folder};
+use lanekeeper_tests::{Fleet, Options, Process, command as lanekeeper, eventually, target_folder};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::process::{Output, Stdio};
 use std::time::Duration;
 use tokio::process::Command;
-
-async fn lanekeeper(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
-    Command::new(target_folder().join("lanekeeper"))
-        .args(arguments)
-        .envs(environment.iter().copied())
-        .stdin(Stdio::null())
-        .output()
-        .await
-        .unwrap()
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()

@@ -2,16 +2,18 @@
 //! folder of their own, killed when the test ends.
 
 mod binary;
+mod command;
 mod eventually;
 mod fleet;
 mod process;
 mod python;
 
 pub use binary::{repository, target_folder};
+pub use command::command;
 pub use eventually::{eventually, holds_for};
 pub use fleet::{Fleet, Options};
 pub use process::Process;
-pub use python::{Tally, run_clients};
+pub use python::{Tally, run_clients, run_routes};
 
 /// A client for plain HTTP with a bound on each request.
 ///

@@ -14,25 +14,37 @@ pub struct Tally {
     pub failures: Vec<String>,
 }
 
-/// Makes `calls` calls, spread evenly over `agents` (URLs), over the `openai` and `anthropic`
-/// packages and over streaming and not; each client has its own retries turned off.
+/// Makes `calls` calls, spread evenly over `agents` (URLs), over the packages `openai` (chat and
+/// Responses), `anthropic`, `google-genai` and `cohere` and over streaming and not; each client has
+/// its own retries turned off.
 ///
 /// # Errors
 ///
 /// When the script itself fails, or printed something else than its tally.
 pub async fn run_clients(agents: &[String], calls: u64, parallel: u64) -> anyhow::Result<Tally> {
+    let mut arguments = vec![format!("--calls={calls}"), format!("--parallel={parallel}")];
+    arguments.extend(agents.iter().cloned());
+    run("clients.py", &arguments).await
+}
+
+/// Takes every route of `agent` with the same packages; what the agents must serve is written in
+/// the script. The tally counts checks.
+///
+/// # Errors
+///
+/// As [`run_clients`].
+pub async fn run_routes(agent: &str, guarded: &str) -> anyhow::Result<Tally> {
+    let arguments = [format!("--guarded={guarded}"), agent.to_owned()];
+    run("routes.py", &arguments).await
+}
+
+async fn run(script: &str, arguments: &[String]) -> anyhow::Result<Tally> {
     let root = repository();
     let python = root.join(".venv/bin/python");
     ensure!(python.exists(), "the clients are not installed: make setup");
     let output = Command::new(python)
-        .arg(root.join("tests/python/clients.py"))
-        .args([
-            "--calls",
-            &calls.to_string(),
-            "--parallel",
-            &parallel.to_string(),
-        ])
-        .args(agents)
+        .arg(root.join("tests/python").join(script))
+        .args(arguments)
         .stdin(Stdio::null())
         .kill_on_drop(true)
         .output()

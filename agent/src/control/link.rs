@@ -380,6 +380,18 @@ impl Control {
                 Ok(Taken::Answer(answer))
             }
             Step::Adopt(push) => Ok(Taken::Trial(self.adopt(push))),
+            Step::Drain(active) => {
+                if self.status.set_out_of_service(active) {
+                    let word = if active {
+                        "out of service"
+                    } else {
+                        "back in service"
+                    };
+                    tracing::info!("an operator took this agent {word}");
+                    session.stir(clock::now());
+                }
+                Ok(Taken::Nothing)
+            }
             Step::Obey(overrides) => Ok(Taken::Orders(Given::obey(&self.plane, overrides))),
         }
     }

@@ -22,7 +22,11 @@ impl Given {
         plane.apply_overrides(&overrides.orders);
         log(&overrides.orders, overrides.generation);
         for order in &overrides.unreadable {
-            tracing::warn!(id = order.id, reason = order.reason, "an override cannot be read");
+            tracing::warn!(
+                id = order.id,
+                reason = order.reason,
+                "an override cannot be read"
+            );
         }
         Self {
             generation: overrides.generation,

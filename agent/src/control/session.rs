@@ -87,6 +87,8 @@ pub(crate) enum Step {
     Answer(ConfigResult),
     /// Put these orders into force and answer.
     Obey(Overrides),
+    /// Go out of service, or come back.
+    Drain(bool),
 }
 
 /// A report that is due, to be filled with the cells of the moment it is sent.
@@ -190,6 +192,7 @@ impl Session {
                 Ok(Step::None)
             }
             (FromServer::Overrides(overrides), Some(_)) => Ok(Step::Obey(overrides)),
+            (FromServer::Drain(active), Some(_)) => Ok(Step::Drain(active)),
         }
     }
 

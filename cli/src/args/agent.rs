@@ -1,8 +1,8 @@
 //! Flags of the agent.
 
-use super::{pair, secs};
+use super::{TraceArguments, pair, secs};
 use clap::Args;
-use lanekeeper_agent::ClientTls;
+use lanekeeper_agent::{ClientTls, Join};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -47,8 +47,13 @@ pub(crate) struct AgentArguments {
     /// Proxy threads [default: one per core]
     #[arg(long, env = "LANEKEEPER_WORKERS")]
     pub(crate) workers: Option<NonZeroUsize>,
-    /// Authority that the control plane's certificate must come from (PEM)
-    #[arg(long, env = "LANEKEEPER_TLS_CA", requires = "tls_cert")]
+    /// File with the token to join the control plane with: a join token, or a projected token of a
+    /// Kubernetes service account
+    #[arg(long, env = "LANEKEEPER_JOIN_TOKEN_FILE", requires = "control_plane",
+        conflicts_with_all = ["insecure", "tls_cert"])]
+    join_token_file: Option<PathBuf>,
+    /// Authority that the control plane's certificate must come from (PEM); a join token names it
+    #[arg(long, env = "LANEKEEPER_TLS_CA")]
     tls_ca: Option<PathBuf>,
     /// Certificate of this agent (PEM)
     #[arg(long, env = "LANEKEEPER_TLS_CERT", requires_all = ["tls_key", "tls_ca"])]
@@ -56,9 +61,19 @@ pub(crate) struct AgentArguments {
     /// Key of that certificate (PEM)
     #[arg(long, env = "LANEKEEPER_TLS_KEY", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
 }
 
 impl AgentArguments {
+    /// What to join with, when a token is given.
+    pub(crate) fn join(&self) -> Option<Join> {
+        Some(Join {
+            token_file: self.join_token_file.clone()?,
+            ca: self.tls_ca.clone(),
+        })
+    }
+
     /// The certificate files, when TLS is asked for.
     pub(crate) fn tls(&self) -> Option<ClientTls> {
         Some(ClientTls {

@@ -24,6 +24,8 @@ pub(crate) struct ApiArguments {
 pub(crate) enum Format {
     /// For people
     Table,
+    /// For people with wide terminals: more columns where there are more
+    Wide,
     /// As the API answers
     Json,
     /// The same as YAML

@@ -1,6 +1,6 @@
 //! Flags of the server and of its two halves.
 
-use super::TlsFiles;
+use super::{EnrolmentArguments, TlsFiles, TraceArguments};
 use clap::Args;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,6 +13,8 @@ pub(crate) struct ServerArguments {
     pub(crate) grpc: GrpcArguments,
     #[command(flatten)]
     pub(crate) http: HttpArguments,
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
 }
 
 #[derive(Debug, Args)]
@@ -21,6 +23,8 @@ pub(crate) struct ControlPlaneArguments {
     pub(crate) storage: Servers,
     #[command(flatten)]
     pub(crate) grpc: GrpcArguments,
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
 }
 
 #[derive(Debug, Args)]
@@ -29,6 +33,8 @@ pub(crate) struct DashboardApiArguments {
     pub(crate) storage: Servers,
     #[command(flatten)]
     pub(crate) http: HttpArguments,
+    #[command(flatten)]
+    pub(crate) traces: TraceArguments,
 }
 
 /// Storage of a process that may live alone.
@@ -77,6 +83,8 @@ pub(crate) struct GrpcArguments {
     /// Authority that agents' certificates must come from (PEM)
     #[arg(long, env = "LANEKEEPER_TLS_CLIENT_CA", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) enrolment: EnrolmentArguments,
 }
 
 impl GrpcArguments {

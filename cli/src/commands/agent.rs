@@ -4,8 +4,13 @@ use crate::args::AgentArguments;
 use crate::exit::{Failure, Kind};
 use crate::{output, shutdown};
 use lanekeeper_agent::{Config, Error, Shutdown, Source};
+use opentelemetry_sdk::trace::SdkTracer;
 
-pub(crate) async fn run(arguments: AgentArguments) -> Result<(), Failure> {
+/// Runs an agent; each request and attempt becomes a span of `tracer`.
+pub(crate) async fn run(
+    arguments: AgentArguments,
+    tracer: Option<SdkTracer>,
+) -> Result<(), Failure> {
     let signals = shutdown::on_signals()?;
     let shutdown = Shutdown {
         drain: signals.orderly,
@@ -15,7 +20,7 @@ pub(crate) async fn run(arguments: AgentArguments) -> Result<(), Failure> {
         output::line(&format!("proxy listening on {}", addresses.proxy));
         output::line(&format!("ops listening on {}", addresses.ops));
     };
-    lanekeeper_agent::run(config(arguments)?, shutdown, ready)
+    lanekeeper_agent::run(config(arguments, tracer)?, shutdown, ready)
         .await
         .map_err(|error| match error {
             Error::Settings(_) => Failure::new(Kind::Usage, error.to_string()),
@@ -24,8 +29,8 @@ pub(crate) async fn run(arguments: AgentArguments) -> Result<(), Failure> {
         })
 }
 
-fn config(arguments: AgentArguments) -> Result<Config, Failure> {
-    let tls = arguments.tls();
+fn config(arguments: AgentArguments, tracer: Option<SdkTracer>) -> Result<Config, Failure> {
+    let (tls, join) = (arguments.tls(), arguments.join());
     let source = match (arguments.config, arguments.control_plane, arguments.gateway) {
         (Some(file), ..) => Source::Standalone { file },
         (None, Some(control_plane), Some(gateway)) => Source::Joined {
@@ -44,9 +49,11 @@ fn config(arguments: AgentArguments) -> Result<Config, Failure> {
     config.ops_listen = arguments.ops_listen;
     config.labels = arguments.labels.into_iter().collect();
     config.cache_dir = arguments.cache_dir;
+    config.join = join;
     config.drain_pause = arguments.drain_pause_secs;
     config.drain_grace = arguments.drain_grace_secs;
     config.workers = arguments.workers;
+    config.tracer = tracer;
     if let Some(name) = arguments.name {
         config.name = name;
     }

@@ -26,7 +26,7 @@ pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
     match arguments.output {
         Format::Json => output::json(&result),
         Format::Yaml => output::yaml(&result)?,
-        Format::Table => output::line(&sentence(&result)),
+        Format::Table | Format::Wide => output::line(&sentence(&result)),
     }
     match revision(&result) {
         Some(revision) if arguments.wait => {

@@ -22,8 +22,8 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     match arguments.output {
         Format::Json => output::json(&result),
         Format::Yaml => output::yaml(&result)?,
-        Format::Table if checked.is_ok() => table(&result),
-        Format::Table => {}
+        Format::Table | Format::Wide if checked.is_ok() => table(&result),
+        Format::Table | Format::Wide => {}
     }
     match checked {
         Ok(_) => Ok(()),

@@ -5,17 +5,19 @@ use crate::exit::{Failure, Kind};
 use crate::storage::Storage;
 use crate::{output, shutdown};
 use lanekeeper_control_plane::{Addresses, Config, Error, ServerTls, Transport};
+use std::path::Path;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(arguments: ControlPlaneArguments) -> Result<(), Failure> {
     let shutdown = shutdown::on_signals()?;
     let storage = Storage::connect(&arguments.storage).await?;
-    serve(&arguments.grpc, storage, shutdown.orderly).await
+    serve(&arguments.grpc, None, storage, shutdown.orderly).await
 }
 
-/// Serves agents until told to end.
+/// Serves agents until told to end. The authority is in `data_dir` unless the flags name files.
 pub(crate) async fn serve(
     arguments: &GrpcArguments,
+    data_dir: Option<&Path>,
     storage: Storage,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
@@ -24,7 +26,7 @@ pub(crate) async fn serve(
         output::line(&format!("ops listening on {}", addresses.ops));
     };
     lanekeeper_control_plane::run(
-        config(arguments)?,
+        config(arguments, data_dir)?,
         storage.config,
         storage.live,
         shutdown,
@@ -37,7 +39,8 @@ pub(crate) async fn serve(
     })
 }
 
-fn config(arguments: &GrpcArguments) -> Result<Config, Failure> {
+fn config(arguments: &GrpcArguments, data_dir: Option<&Path>) -> Result<Config, Failure> {
+    let enrolment = || arguments.enrolment.settings(data_dir);
     let transport = match (arguments.tls(), arguments.insecure) {
         (Some(TlsFiles { ca, cert, key }), _) => Transport::MutualTls(ServerTls {
             cert,
@@ -45,11 +48,12 @@ fn config(arguments: &GrpcArguments) -> Result<Config, Failure> {
             client_ca: ca,
         }),
         (None, true) => Transport::Plaintext,
-        (None, false) => {
-            let text = "give --tls-cert, --tls-key and --tls-client-ca, \
+        (None, false) => Transport::Enrolment(enrolment().ok_or_else(|| {
+            let text = "give --ca-cert and --ca-key for agents to join, \
+                        or --tls-cert, --tls-key and --tls-client-ca, \
                         or --insecure for plaintext on a loopback address";
-            return Err(Failure::new(Kind::Usage, text));
-        }
+            Failure::new(Kind::Usage, text)
+        })?),
     };
     Ok(Config {
         grpc_listen: arguments.grpc_listen,

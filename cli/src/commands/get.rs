@@ -1,5 +1,6 @@
 //! `lanekeeper get`
 
+use super::columns;
 use crate::api::Api;
 use crate::args::{Format, GetArguments, Resource};
 use crate::exit::{Failure, Kind};
@@ -15,8 +16,11 @@ pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
     match (arguments.output, arguments.resource) {
         (Format::Json, _) => output::json(&value),
         // A document is read as YAML; as a table it would say nothing.
-        (Format::Yaml, _) | (Format::Table, Resource::Config) => output::yaml(&value)?,
-        (Format::Table, resource) => table(resource, &value),
+        (Format::Yaml, _) | (Format::Table | Format::Wide, Resource::Config) => {
+            output::yaml(&value)?;
+        }
+        (Format::Table, resource) => table(resource, &value, false),
+        (Format::Wide, resource) => table(resource, &value, true),
     }
     Ok(())
 }
@@ -60,7 +64,12 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
 }
 
 /// A whole list, page by page, under the name it has in each page.
-async fn list(api: &Api, path: &str, name: &str, filter: Option<String>) -> Result<Value, Failure> {
+pub(super) async fn list(
+    api: &Api,
+    path: &str,
+    name: &str,
+    filter: Option<String>,
+) -> Result<Value, Failure> {
     let mut items = Vec::new();
     let mut cursor: Option<String> = None;
     for _ in 0..MAX_PAGES {
@@ -81,87 +90,23 @@ async fn list(api: &Api, path: &str, name: &str, filter: Option<String>) -> Resu
     Ok(serde_json::json!({ (name): items }))
 }
 
-/// The columns of each table: a heading and the place in an entry.
-fn columns(resource: Resource) -> &'static [(&'static str, &'static str)] {
-    match resource {
-        Resource::Gateways => &[
-            ("GATEWAY", "/name"),
-            ("REVISION", "/revision"),
-            ("UPDATED", "/updated_at"),
-        ],
-        Resource::Agents => &[
-            ("AGENT", "/name"),
-            ("GATEWAY", "/gateway"),
-            ("STATE", "/state"),
-            ("APPLIED", "/applied_revision"),
-            ("TARGET", "/target_revision"),
-            ("SOURCE", "/config_source"),
-            ("REPORT AGE S", "/last_report_age_secs"),
-            ("VERSION", "/version"),
-            ("LAST ERROR", "/last_error/errors/0/message"),
-        ],
-        Resource::Breakers => &[
-            ("GATEWAY", "/gateway"),
-            ("POOL", "/pool"),
-            ("LANE", "/lane"),
-            ("STATE", "/state"),
-            ("SCOPE", "/scope"),
-            ("OPEN", "/agents/open"),
-            ("HALF-OPEN", "/agents/half_open"),
-            ("CLOSED", "/agents/closed"),
-            ("STALE", "/agents/stale"),
-            ("CAUSE", "/cause/kind"),
-            ("STATUS", "/cause/status"),
-            ("NEXT PROBE S", "/next_probe_in_secs"),
-        ],
-        Resource::Revisions => &[
-            ("REVISION", "/revision"),
-            ("AUTHOR", "/author"),
-            ("CREATED", "/created_at"),
-            ("MESSAGE", "/message"),
-        ],
-        Resource::Config => &[],
-    }
-}
-
-fn table(resource: Resource, value: &Value) {
-    let entries = ["gateways", "agents", "revisions", "cells"]
+fn table(resource: Resource, value: &Value, wide: bool) {
+    let entries: Vec<&Value> = ["gateways", "agents", "revisions", "cells"]
         .iter()
-        .find_map(|name| value.get(name)?.as_array());
-    let columns = columns(resource);
-    let heading: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let rows: Vec<Vec<String>> = entries
+        .find_map(|name| value.get(name)?.as_array())
         .into_iter()
         .flatten()
-        .map(|entry| {
-            columns
-                .iter()
-                .map(|(_, place)| word(entry.pointer(place)))
-                .collect()
-        })
         .collect();
-    if rows.is_empty() {
+    if entries.is_empty() {
         output::hint(match resource {
             Resource::Breakers => "every cell is closed on every agent that reports",
             _ => "there are none",
         });
     }
-    output::table(&heading, &rows);
+    columns::table(resource, entries, wide);
     if resource == Resource::Breakers {
-        let count = |name: &str| word(value.pointer(name));
+        let count = |name: &str| columns::word(value.pointer(name));
         let (live, stale) = (count("/agents/live"), count("/agents/stale"));
         output::hint(&format!("agents: {live} live, {stale} stale"));
-    }
-}
-
-fn word(value: Option<&Value>) -> String {
-    match value {
-        None | Some(Value::Null) => "-".to_owned(),
-        Some(Value::String(text)) => text.clone(),
-        Some(Value::Number(number)) => match number.as_f64() {
-            Some(float) if number.is_f64() => format!("{float:.1}"),
-            _ => number.to_string(),
-        },
-        Some(other) => other.to_string(),
     }
 }

@@ -19,8 +19,12 @@ pub(crate) async fn run(arguments: ServerArguments) -> Result<(), Failure> {
         stop.cancel();
         result
     };
+    let data_dir = Some(arguments.storage.data_dir.as_path());
     let (agents, people) = tokio::join!(
-        async { ended(control_plane::serve(&arguments.grpc, storage.clone(), end.clone()).await) },
+        async {
+            let (storage, end) = (storage.clone(), end.clone());
+            ended(control_plane::serve(&arguments.grpc, data_dir, storage, end).await)
+        },
         async { ended(dashboard_api::serve(&arguments.http, storage.clone(), end.clone()).await) },
     );
     agents.and(people)

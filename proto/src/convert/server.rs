@@ -28,6 +28,7 @@ impl TryFrom<wire::ServerMessage> for FromServer {
             Message::Goodbye(goodbye) => Goodbye::try_from(goodbye)
                 .map(Self::Goodbye)
                 .map_err(|error| error.within("goodbye")),
+            Message::Drain(drain) => Ok(Self::Drain(drain.active)),
             Message::Overrides(overrides) => Overrides::try_from(overrides)
                 .map(Self::Overrides)
                 .map_err(|error| error.within("overrides")),
@@ -43,6 +44,7 @@ impl From<FromServer> for wire::ServerMessage {
             FromServer::ReportAck(ack) => Message::ReportAck(ack.into()),
             FromServer::Goodbye(goodbye) => Message::Goodbye(goodbye.into()),
             FromServer::Overrides(overrides) => Message::Overrides(overrides.into()),
+            FromServer::Drain(active) => Message::Drain(wire::Drain { active }),
         };
         Self {
             message: Some(message),

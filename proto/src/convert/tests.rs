@@ -219,6 +219,7 @@ fn from_server() -> Vec<(&'static str, FromServer)> {
                 refused: Some("report.totals: is missing".into()),
             }),
         ),
+        ("drain", FromServer::Drain(true)),
         (
             "overrides",
             FromServer::Overrides(Overrides {

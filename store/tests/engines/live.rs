@@ -4,8 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lanekeeper_model::AgentRecord;
-use lanekeeper_store::testing::eventually;
-use lanekeeper_store::{Hint, LiveView, Put, RECORD_TTL};
+use lanekeeper_store::testing::{RedisServer, eventually};
+use lanekeeper_store::{
+    Changes, Cursor, Hint, LiveView, Put, RECORD_TTL, RedisLive, RedisLiveOptions, SHARE_OVERDUE,
+    Share,
+};
 use serde_json::json;
 
 pub(crate) fn record(gateway: &str, instance: &str, session_epoch: u64, seq: u64) -> AgentRecord {
@@ -38,6 +41,8 @@ on_each_view! {
     a_forgotten_agent_is_gone_and_may_return(RECORD_TTL),
     hints_reach_every_replica(RECORD_TTL),
     large_fleets_are_read_whole(RECORD_TTL),
+    news_are_what_changed_since(RECORD_TTL),
+    a_forgotten_agent_is_news(RECORD_TTL),
 }
 
 async fn what_was_put_is_read_elsewhere(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
@@ -208,4 +213,111 @@ async fn large_fleets_are_read_whole(one: Arc<dyn LiveView>, other: Arc<dyn Live
     let known = other.records(Some("edge")).await.unwrap();
     assert_eq!(known.len(), 1200);
     assert!(known.is_sorted_by(|a, b| a.instance < b.instance));
+}
+
+fn instances(changes: &Changes) -> Vec<&str> {
+    let mut instances: Vec<&str> = changes
+        .records
+        .iter()
+        .map(|record| record.instance.as_str())
+        .collect();
+    instances.sort_unstable();
+    instances
+}
+
+async fn news_are_what_changed_since(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
+    for instance in ["i-1", "i-2", "i-3"] {
+        one.put(&record("edge", instance, 1, 1), 1).await.unwrap();
+    }
+    let first = other.changes(&Cursor::default()).await.unwrap();
+    assert!(first.is_whole);
+    assert_eq!(instances(&first), ["i-1", "i-2", "i-3"]);
+
+    let none = other.changes(&first.next).await.unwrap();
+    assert!(!none.is_whole && none.records.is_empty() && none.gone.is_empty());
+
+    one.put(&record("edge", "i-2", 1, 2), 2).await.unwrap();
+    one.put(&record("core", "i-9", 1, 1), 2).await.unwrap();
+    one.put(&record("edge", "i-2", 1, 3), 2).await.unwrap();
+    let news = other.changes(&none.next).await.unwrap();
+    assert!(!news.is_whole);
+    assert_eq!(instances(&news), ["i-2", "i-9"]);
+    assert!(news.records.iter().any(|record| record.seq == 3));
+    assert!(other.changes(&news.next).await.unwrap().records.is_empty());
+
+    // An older cursor still holds.
+    let again = other.changes(&first.next).await.unwrap();
+    assert_eq!(instances(&again), ["i-2", "i-9"]);
+}
+
+async fn a_forgotten_agent_is_news(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
+    for instance in ["i-1", "i-2"] {
+        one.put(&record("edge", instance, 1, 1), 1).await.unwrap();
+    }
+    let first = other.changes(&Cursor::default()).await.unwrap();
+    one.forget("edge", "i-1").await.unwrap();
+    one.forget("edge", "i-2").await.unwrap();
+    one.put(&record("edge", "i-2", 2, 1), 2).await.unwrap();
+    let news = other.changes(&first.next).await.unwrap();
+    assert_eq!(instances(&news), ["i-2"]);
+    assert_eq!(news.gone, [("edge".into(), "i-1".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_view_that_lost_its_memory_is_read_whole_again() {
+    let mut redis = RedisServer::start().await;
+    let view = RedisLive::connect(&redis.url()).await.unwrap();
+    for instance in ["i-1", "i-2"] {
+        view.put(&record("edge", instance, 1, 1), 1).await.unwrap();
+    }
+    let share = Share {
+        sessions: 2,
+        ..Share::default()
+    };
+    assert!(!view.announce("one", share).await.unwrap());
+    assert!(view.announce("one", share).await.unwrap());
+    let first = view.changes(&Cursor::default()).await.unwrap();
+
+    redis.stop();
+    redis.start_again().await;
+    eventually(
+        "the view answers again",
+        Duration::from_secs(10),
+        async || view.ping().await.is_ok(),
+    )
+    .await;
+    assert!(
+        !view.announce("one", share).await.unwrap(),
+        "the replica learns that the view has lost its memory"
+    );
+    for _ in 0..5 {
+        view.put(&record("edge", "i-1", 1, 2), 2).await.unwrap();
+    }
+    let second = view.changes(&first.next).await.unwrap();
+    assert!(second.is_whole);
+    assert_eq!(instances(&second), ["i-1"]);
+}
+
+#[tokio::test]
+async fn replicas_are_seen_with_their_shares() {
+    let redis = RedisServer::shared().await;
+    let options = RedisLiveOptions {
+        prefix: "shares".to_owned(),
+        ..RedisLiveOptions::default()
+    };
+    let view = RedisLive::connect_with(&redis.url(), options)
+        .await
+        .unwrap();
+    let share = Share {
+        sessions: 7,
+        rewriting: true,
+        left: false,
+    };
+    view.announce("one", share).await.unwrap();
+    view.announce("two", Share::default()).await.unwrap();
+    let seen = view.shares().await.unwrap();
+    let names: Vec<&str> = seen.iter().map(|seen| seen.replica.as_str()).collect();
+    assert_eq!(names, ["one", "two"]);
+    assert_eq!(seen[0].share, share);
+    assert!(seen[0].age < SHARE_OVERDUE, "{:?}", seen[0].age);
 }

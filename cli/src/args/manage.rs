@@ -1,0 +1,154 @@
+//! Flags of the commands that people manage a fleet with.
+
+use super::client::{ApiArguments, Format};
+use clap::{Args, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct DiffArguments {
+    /// The gateway document, YAML or JSON; - reads standard input
+    #[arg(short, long)]
+    pub(crate) file: PathBuf,
+    /// End with exit code 8 when there are differences
+    #[arg(long)]
+    pub(crate) exit_code: bool,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WatchArguments {
+    /// Only this gateway
+    pub(crate) gateway: Option<String>,
+    /// Only this pool
+    #[arg(long)]
+    pub(crate) pool: Option<String>,
+    /// Only this lane
+    #[arg(long)]
+    pub(crate) lane: Option<String>,
+    /// List closed breakers too
+    #[arg(long)]
+    pub(crate) closed: bool,
+    /// How it is printed: a table that is drawn anew, or with json one event a line
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct TokenArguments {
+    #[command(subcommand)]
+    pub(crate) action: TokenAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TokenAction {
+    /// List the tokens that are not revoked
+    List {
+        /// How the result is printed
+        #[arg(short, long, default_value = "table")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Create a token and print it; it is shown this once
+    Create {
+        /// Whom or what it is for
+        name: String,
+        /// What it may do
+        #[arg(long, default_value = "viewer")]
+        role: TokenRole,
+        /// How long it lives, such as 12h or 30d; left out = until it is revoked
+        #[arg(long, value_parser = super::span)]
+        ttl: Option<u64>,
+        /// How the result is printed
+        #[arg(short, long, default_value = "table")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Revoke a token; it ends everywhere within five seconds
+    Revoke {
+        /// The token's id, as `token list` shows it
+        id: String,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TokenRole {
+    /// Read
+    Viewer,
+    /// Override and drain as well
+    Operator,
+    /// Configure and manage tokens as well
+    Admin,
+}
+
+impl TokenRole {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AgentsArguments {
+    #[command(subcommand)]
+    pub(crate) action: AgentsAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum AgentsAction {
+    /// List the agents, what they applied and whether they report
+    List {
+        /// Only this gateway
+        gateway: Option<String>,
+        /// How the result is printed
+        #[arg(short, long, default_value = "table")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Show one agent
+    Show {
+        /// The agent's id, as `agents list -o wide` shows it
+        id: String,
+        /// How the result is printed; a table is printed as YAML
+        #[arg(short, long, default_value = "yaml")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Take an agent out of its load balancer; running requests end as they would
+    Drain {
+        /// The agent's id
+        id: String,
+        /// Take it back in
+        #[arg(long)]
+        undo: bool,
+        /// Why, for the audit trail
+        #[arg(long)]
+        message: Option<String>,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Forget an agent; its certificate is no longer taken
+    Delete {
+        /// The agent's id
+        id: String,
+        /// Why, for the audit trail
+        #[arg(long)]
+        message: Option<String>,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+}

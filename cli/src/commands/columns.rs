@@ -1,0 +1,153 @@
+//! The columns of each table, and how a value becomes a word in one.
+
+use crate::args::Resource;
+use crate::output;
+use serde_json::Value;
+
+/// A heading and the place in an entry.
+pub(super) type Column = (&'static str, &'static str);
+
+/// The columns of a resource's table.
+fn columns(resource: Resource) -> &'static [Column] {
+    match resource {
+        Resource::Gateways => &[
+            ("GATEWAY", "/name"),
+            ("REVISION", "/revision"),
+            ("UPDATED", "/updated_at"),
+        ],
+        Resource::Agents => &[
+            ("AGENT", "/name"),
+            ("GATEWAY", "/gateway"),
+            ("STATE", "/state"),
+            ("APPLIED", "/applied_revision"),
+            ("TARGET", "/target_revision"),
+            ("SOURCE", "/config_source"),
+            ("REPORT AGE S", "/last_report_age_secs"),
+            ("VERSION", "/version"),
+            ("LAST ERROR", "/last_error/errors/0/message"),
+        ],
+        Resource::Breakers => &[
+            ("GATEWAY", "/gateway"),
+            ("POOL", "/pool"),
+            ("LANE", "/lane"),
+            ("STATE", "/state"),
+            ("SCOPE", "/scope"),
+            ("OPEN", "/agents/open"),
+            ("HALF-OPEN", "/agents/half_open"),
+            ("CLOSED", "/agents/closed"),
+            ("STALE", "/agents/stale"),
+            ("CAUSE", "/cause/kind"),
+            ("STATUS", "/cause/status"),
+            ("NEXT PROBE S", "/next_probe_in_secs"),
+        ],
+        Resource::Revisions => &[
+            ("REVISION", "/revision"),
+            ("AUTHOR", "/author"),
+            ("CREATED", "/created_at"),
+            ("MESSAGE", "/message"),
+        ],
+        Resource::Config => &[],
+    }
+}
+
+/// What `-o wide` adds.
+fn more(resource: Resource) -> &'static [Column] {
+    match resource {
+        Resource::Gateways => &[
+            ("CREATED", "/created_at"),
+            ("LABELS", "/labels"),
+            ("HASH", "/hash"),
+        ],
+        Resource::Agents => &[
+            ("INSTANCE", "/instance"),
+            ("LABELS", "/labels"),
+            ("SKEW S", "/clock_skew_secs"),
+            ("PROBLEMS", "/problems"),
+        ],
+        Resource::Breakers => &[
+            ("PROVIDER", "/provider"),
+            ("ENDPOINT", "/endpoint"),
+            ("PARKED", "/agents/parked"),
+            ("OPEN FOR S", "/opened_for_secs"),
+            ("FLAPS", "/flaps"),
+            ("TRIPS", "/trips"),
+            ("OVERRIDE", "/override/action"),
+            ("ADVISORY", "/advisory/active"),
+        ],
+        Resource::Revisions => &[("PARENT", "/parent"), ("HASH", "/hash")],
+        Resource::Config => &[],
+    }
+}
+
+/// Prints entries of a resource as a table.
+pub(super) fn table<'a>(
+    resource: Resource,
+    entries: impl IntoIterator<Item = &'a Value>,
+    wide: bool,
+) {
+    let more = if wide { more(resource) } else { &[] };
+    let columns: Vec<Column> = columns(resource).iter().chain(more).copied().collect();
+    rows(&columns, entries);
+}
+
+/// Prints entries as a table of any columns.
+pub(super) fn rows<'a>(columns: &[Column], entries: impl IntoIterator<Item = &'a Value>) {
+    let heading: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    let rows: Vec<Vec<String>> = entries
+        .into_iter()
+        .map(|entry| {
+            let places = columns.iter().map(|(_, place)| *place);
+            places.map(|place| word(entry.pointer(place))).collect()
+        })
+        .collect();
+    output::table(&heading, &rows);
+}
+
+/// A value as one word of a table.
+pub(super) fn word(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => "-".to_owned(),
+        Some(Value::String(text)) if text.is_empty() => "\"\"".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(Value::Number(number)) => match number.as_f64() {
+            Some(float) if number.is_f64() => format!("{float:.1}"),
+            _ => number.to_string(),
+        },
+        Some(Value::Array(items)) if items.is_empty() => "-".to_owned(),
+        Some(Value::Object(entries)) if entries.is_empty() => "-".to_owned(),
+        Some(Value::Object(entries)) => {
+            let pairs = entries
+                .iter()
+                .map(|(key, value)| format!("{key}={}", word(Some(value))));
+            pairs.collect::<Vec<_>>().join(",")
+        }
+        Some(Value::Array(items)) => {
+            let words = items.iter().map(|item| word(Some(item)));
+            words.collect::<Vec<_>>().join("; ")
+        }
+        Some(other) => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn every_value_is_one_word_that_says_what_it_is() {
+        for (value, expected) in [
+            (json!(null), "-"),
+            (json!(""), "\"\""),
+            (json!("edge"), "edge"),
+            (json!(3), "3"),
+            (json!(0.25), "0.2"),
+            (json!({}), "-"),
+            (json!({"a": "b", "c": 1}), "a=b,c=1"),
+            (json!(["x", "y"]), "x; y"),
+        ] {
+            assert_eq!(word(Some(&value)), expected);
+        }
+        assert_eq!(word(None), "-");
+    }
+}

@@ -1,0 +1,109 @@
+//! Agents: take one out of service, take it back, forget it.
+
+use super::{ChangeQuery, change};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::clock;
+use crate::error::Error;
+use crate::fleet::Picture;
+use crate::input::{Path, Query};
+use axum::extract::State;
+use http::StatusCode;
+use lanekeeper_model::GatewayName;
+
+/// The gateway of an agent, which must be known.
+fn gateway_of(picture: &Picture, instance: &str) -> Result<GatewayName, Error> {
+    picture.gateway_of(instance).ok_or_else(|| Error::NotFound {
+        kind: "agent",
+        name: instance.to_owned(),
+    })
+}
+
+/// Take an agent out of service: it tells its load balancer that it is not ready, and ends what it
+/// has begun. It stays so across reconnects until it is taken back; a process that starts anew is
+/// another agent.
+#[utoipa::path(
+    post,
+    path = "/admin/v1/agents/{id}/drain",
+    operation_id = "drain_agent",
+    tag = "agents",
+    params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
+    responses(
+        (status = 202, description = "Ordered; the agent's state becomes `draining` when it obeys"),
+        (status = 404, description = "There is no such agent",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 409, description = "No other agent of its gateway takes requests",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn drain(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ChangeQuery>,
+) -> Result<StatusCode, Error> {
+    let picture = app.fleet.picture().await?;
+    let gateway = gateway_of(&picture, &id)?;
+    let live = picture.serving(&gateway, clock::now_ms());
+    let change = change(&caller, query.message)?;
+    app.store.drain_agent(&gateway, &id, &live, &change).await?;
+    app.announce_overrides(&gateway).await;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// Take an agent back into service.
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/agents/{id}/drain",
+    operation_id = "undrain_agent",
+    tag = "agents",
+    params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
+    responses(
+        (status = 204, description = "Ordered"),
+        (status = 404, description = "It is not out of service",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn undrain(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ChangeQuery>,
+) -> Result<StatusCode, Error> {
+    let change = change(&caller, query.message)?;
+    app.store.undrain_agent(&id, &change).await?;
+    let picture = app.fleet.picture().await?;
+    if let Some(gateway) = picture.gateway_of(&id) {
+        app.announce_overrides(&gateway).await;
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Forget an agent. One that still runs, and may join, comes back with its next session.
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/agents/{id}",
+    operation_id = "forget_agent",
+    tag = "agents",
+    params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
+    responses(
+        (status = 204, description = "Forgotten"),
+        (status = 404, description = "There is no such agent",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn forget(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ChangeQuery>,
+) -> Result<StatusCode, Error> {
+    let change = change(&caller, query.message)?;
+    app.store.forget_agent(&id, &change).await?;
+    let picture = app.fleet.picture().await?;
+    if let Some(gateway) = picture.gateway_of(&id) {
+        app.live.forget(&gateway, &id).await?;
+    }
+    app.fleet.wake();
+    Ok(StatusCode::NO_CONTENT)
+}
