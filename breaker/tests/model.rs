@@ -238,8 +238,7 @@ impl Pair {
             }
             Event::Advisory(ms) => {
                 let until = ms.map(|ms| self.now_ms + ms);
-                self.cell
-                    .apply_advisory(until.map(|until| self.at(until)), now);
+                self.cell.apply_advisory(until.map(|until| self.at(until)));
                 self.naive.advisory(until);
             }
             Event::Mode(mode) => {

@@ -159,7 +159,7 @@ impl CellSlot {
             let before = guarded.advised_until.is_some_and(|until| until > now);
             if guarded.advised_until != until {
                 guarded.advised_until = until;
-                guarded.cell.apply_advisory(until, now);
+                guarded.cell.apply_advisory(until);
             }
             (before, until.is_some_and(|until| until > now))
         };

@@ -68,11 +68,8 @@ impl Cell {
 
     /// Takes the fleet's advisory: until then the lane is chosen only when no other can be. The
     /// cell itself stays the judge of its state.
-    pub fn apply_advisory(&mut self, until: Option<Instant>, now: Instant) {
-        self.advised_until = match until {
-            Some(until) if until > now => self.time(until),
-            Some(_) | None => 0,
-        };
+    pub fn apply_advisory(&mut self, until: Option<Instant>) {
+        self.advised_until = until.map_or(0, |until| self.time(until));
     }
 
     /// Tells that the lane's credential changed. A cell opened by a hard-down may probe now, and

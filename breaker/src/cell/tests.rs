@@ -1015,7 +1015,7 @@ fn reset_closes_without_history() {
 fn advised_cell_is_chosen_last_but_passes() {
     let mut lane = Lane::new(brittle());
     let until = lane.now + Duration::from_secs(20);
-    lane.cell.apply_advisory(Some(until), lane.now);
+    lane.cell.apply_advisory(Some(until));
     assert_eq!(lane.view().selectable, Selectable::SoftParked);
     assert_eq!(
         lane.view().advisory_remaining,
@@ -1185,7 +1185,7 @@ fn extreme_durations_do_not_overflow() {
     lane.settle(ticket, outcome);
     lane.settle(straggler, outcome);
     lane.cell
-        .apply_advisory(Some(lane.now + Duration::from_secs(1)), lane.now);
+        .apply_advisory(Some(lane.now + Duration::from_secs(1)));
     assert_eq!(lane.state(), State::Open);
     let _ = (
         lane.view(),
@@ -1404,7 +1404,7 @@ fn quick_look_and_whole_view_agree_on_what_selection_may_do() {
 
     let mut advised = Lane::new(brittle());
     let until = Some(advised.now + Duration::from_secs(5));
-    advised.cell.apply_advisory(until, advised.now);
+    advised.cell.apply_advisory(until);
     agree(&advised, &|quick| quick == Selectable::SoftParked);
     advised.wait(5.0);
     agree(&advised, &|quick| quick == Selectable::Yes);
@@ -1532,7 +1532,7 @@ fn advice_that_has_ended_is_none() {
     lane.wait(5.0);
     for late in [0, 1] {
         let until = Some(lane.now - Duration::from_secs(late));
-        lane.cell.apply_advisory(until, lane.now);
+        lane.cell.apply_advisory(until);
         assert_eq!(lane.view().advisory_remaining, None);
         assert_eq!(lane.cell.selectable(lane.now), Selectable::Yes);
     }
