@@ -1,7 +1,7 @@
 """Calls agents with the vendors' unmodified client packages and prints a tally as JSON.
 
-Every fourth call is one of: OpenAI whole, OpenAI stream, Anthropic whole, Anthropic stream. The
-packages' own retries are off, so a failure that the agent lets through is counted as one.
+The calls take turns over the packages and over whole answers and streams. The packages' own retries
+are off, so a failure that the agent lets through is counted as one.
 """
 
 import argparse
@@ -9,32 +9,22 @@ import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import anthropic
-import openai
+import packages
+from packages import TEXT
 
-TEXT = "A lane that holds is a lane kept. "
-MESSAGES = [{"role": "user", "content": "Say something."}]
-TIMEOUT_SECS = 30
-
-
-def openai_whole(client, model):
-    answer = client.chat.completions.create(model=model, messages=MESSAGES)
-    return answer.choices[0].message.content
-
-
-def openai_stream(client, model):
-    with client.chat.completions.create(model=model, messages=MESSAGES, stream=True) as stream:
-        return "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
-
-
-def anthropic_whole(client, model):
-    answer = client.messages.create(model=model, messages=MESSAGES, max_tokens=64)
-    return answer.content[0].text
-
-
-def anthropic_stream(client, model):
-    with client.messages.stream(model=model, messages=MESSAGES, max_tokens=64) as stream:
-        return "".join(stream.text_stream)
+# Each call, and the pool it goes to.
+CALLS = [
+    (packages.openai_chat, "chat"),
+    (packages.anthropic_message, "claude"),
+    (packages.gemini_generate, "gemini"),
+    (packages.cohere_chat, "cohere"),
+    (packages.responses, "responses"),
+    (packages.openai_chat_stream, "chat"),
+    (packages.anthropic_stream, "claude"),
+    (packages.gemini_stream, "gemini"),
+    (packages.cohere_stream, "cohere"),
+    (packages.responses_stream, "responses"),
+]
 
 
 def main():
@@ -43,25 +33,13 @@ def main():
     parser.add_argument("--parallel", type=int, default=8)
     parser.add_argument("agents", nargs="+")
     options = parser.parse_args()
-
-    clients = [
-        (
-            openai.OpenAI(base_url=f"{url}/v1", api_key="caller", max_retries=0, timeout=TIMEOUT_SECS),
-            anthropic.Anthropic(base_url=url, api_key="caller", max_retries=0, timeout=TIMEOUT_SECS),
-        )
-        for url in options.agents
-    ]
+    clients = [packages.connect(url) for url in options.agents]
 
     def call(number):
-        openai_client, anthropic_client = clients[number // 4 % len(clients)]
-        kind, client, model = [
-            (openai_whole, openai_client, "chat"),
-            (openai_stream, openai_client, "chat"),
-            (anthropic_whole, anthropic_client, "claude"),
-            (anthropic_stream, anthropic_client, "claude"),
-        ][number % 4]
+        kind, model = CALLS[number % len(CALLS)]
+        agent = clients[number // len(CALLS) % len(clients)]
         try:
-            text = kind(client, model)
+            text = kind(agent, model)
         except Exception as error:  # whatever the package raises is what a caller would see
             return f"{kind.__name__}: {type(error).__name__}: {error}"
         return None if text == TEXT else f"{kind.__name__}: wrong text: {text!r}"

@@ -1,0 +1,211 @@
+"""Takes every route of an agent with the vendors' unmodified client packages and prints a tally as
+JSON: good answers under every name a model has, and failures as each package's own exceptions.
+
+The agent serves, for each protocol P, the pool P-pool over the lane P-lane of the provider P, and
+lanes that fail: P-400, P-503, P-cut (within its answer), P-error (an error in the midst of a stream)
+and, as each rests after one call, P-429-0 and up (Retry-After 7). The guarded agent lets in the key
+"sesame", and that to the pools only.
+"""
+
+import argparse
+import json
+import sys
+
+import anthropic
+import cohere
+import httpx
+import openai
+from cohere.core.api_error import ApiError
+from google.genai import errors
+
+import packages
+from packages import OPERATIONS, connect
+
+PROTOCOLS = list(OPERATIONS)
+# More than the agent takes.
+LARGE = [{"role": "user", "content": "x" * 100_000}]
+RETRY_AFTER_SECS = 7
+
+# The exception of each package for each status that has one of its own.
+EXCEPTIONS = {
+    "openai": {
+        400: openai.BadRequestError,
+        401: openai.AuthenticationError,
+        403: openai.PermissionDeniedError,
+        404: openai.NotFoundError,
+        413: openai.APIStatusError,
+        429: openai.RateLimitError,
+        503: openai.InternalServerError,
+    },
+    "anthropic": {
+        400: anthropic.BadRequestError,
+        401: anthropic.AuthenticationError,
+        403: anthropic.PermissionDeniedError,
+        404: anthropic.NotFoundError,
+        413: anthropic.RequestTooLargeError,
+        429: anthropic.RateLimitError,
+        503: anthropic.ServiceUnavailableError,
+    },
+    "gemini": {
+        **{status: errors.ClientError for status in (400, 401, 403, 404, 413, 429)},
+        503: errors.ServerError,
+    },
+    "cohere": {
+        400: cohere.BadRequestError,
+        401: cohere.UnauthorizedError,
+        403: cohere.ForbiddenError,
+        404: cohere.NotFoundError,
+        413: ApiError,
+        429: cohere.TooManyRequestsError,
+        503: cohere.ServiceUnavailableError,
+    },
+}
+EXCEPTIONS["responses"] = EXCEPTIONS["openai"]
+
+# What each package raises when an answer breaks off after content.
+BREAKS = {
+    "openai": (openai.APIError,),
+    "responses": (openai.APIError,),
+    "anthropic": (anthropic.APIError,),
+    "gemini": (errors.ServerError,),
+    "cohere": (httpx.RemoteProtocolError,),
+}
+
+
+class Tally:
+    def __init__(self):
+        self.checks = 0
+        self.failures = []
+
+    def equal(self, what, got, expected):
+        self.checks += 1
+        if got != expected:
+            self.failures.append(f"{what}: {got!r}, not {expected!r}")
+
+    def good(self, what, operation, clients, model, expected):
+        try:
+            got = operation(clients, model)
+        except Exception as error:
+            got = error
+        self.equal(f"{what} {operation.__name__} {model}", got, expected)
+
+    def raises(self, what, operation, clients, model, exceptions, **arguments):
+        """Checks that the call raises one of the exceptions, and returns it."""
+        self.checks += 1
+        what = f"{what} {operation.__name__} {model}"
+        try:
+            got = operation(clients, model, **arguments)
+        except exceptions as error:
+            return error
+        except Exception as error:
+            got = f"{type(error).__module__}.{type(error).__name__}: {error}"
+        self.failures.append(f"{what}: {got!r}")
+        return None
+
+    def status(self, status, protocol, operation, clients, model, **arguments):
+        exceptions = EXCEPTIONS[protocol][status]
+        error = self.raises(status, operation, clients, model, exceptions, **arguments)
+        if error is None:
+            return
+        what = f"{status} {operation.__name__} {model}"
+        self.equal(f"{what} status", status_of(error), status)
+        self.equal(f"{what} message", len(message_of(error)) > 10, True)
+        waits = headers_of(error).get("retry-after")
+        if status == 429:
+            self.equal(f"{what} retry-after", waits, str(RETRY_AFTER_SECS))
+        elif status == 503:
+            self.equal(f"{what} retry-after", waits is not None and int(waits) > 0, True)
+
+
+def status_of(error):
+    return error.code if isinstance(error, errors.APIError) else error.status_code
+
+
+def headers_of(error):
+    return error.headers if isinstance(error, ApiError) else error.response.headers
+
+
+def message_of(error):
+    """The text, from the place where each vendor's users read it."""
+    if isinstance(error, ApiError):
+        return error.body["message"]
+    if isinstance(error, anthropic.APIStatusError):
+        return error.body["error"]["message"]
+    return error.message
+
+
+def good_answers(tally, url):
+    for protocol, operations in OPERATIONS.items():
+        named = connect(url)
+        direct = connect(f"{url}/{protocol}-lane")
+        ad_hoc = connect(f"{url}/{protocol}/{protocol}-lane")
+        for operation, expected in operations.items():
+            for model in (f"{protocol}-pool", f"{protocol}-lane", f"{protocol}/{protocol}-lane"):
+                tally.good("by name", operation, named, model, expected)
+            tally.good("below a lane", operation, direct, "any", expected)
+            tally.good("below provider and lane", operation, ad_hoc, "any", expected)
+    v1 = connect(url, gemini_version="v1")
+    for operation, expected in OPERATIONS["gemini"].items():
+        tally.good("under /v1", operation, v1, "gemini-pool", expected)
+
+
+def lists(tally, url):
+    pools = [f"{protocol}-pool" for protocol in PROTOCOLS]
+    clients = connect(url, key="sesame")
+    v1 = connect(url, key="sesame", gemini_version="v1")
+    listed = {
+        "openai": [model.id for model in clients.openai.models.list()],
+        "anthropic": [model.id for model in clients.anthropic.models.list()],
+        "gemini": [model.name.removeprefix("models/") for model in clients.gemini.models.list()],
+        "gemini v1": [model.name.removeprefix("models/") for model in v1.gemini.models.list()],
+    }
+    for name, models in listed.items():
+        tally.equal(f"models of {name}", sorted(models), sorted(pools))
+    for name, got in {
+        "openai": clients.openai.models.retrieve("openai-pool").id,
+        "anthropic": clients.anthropic.models.retrieve("anthropic-pool").display_name,
+        "gemini": clients.gemini.models.get(model="gemini-pool").display_name,
+    }.items():
+        tally.equal(f"one model of {name}", got, f"{name}-pool")
+
+
+def failures(tally, url, guarded):
+    clients = connect(url)
+    stranger = connect(guarded, key="guess")
+    known = connect(guarded, key="sesame")
+    for protocol, operations in OPERATIONS.items():
+        other = "openai-lane" if protocol != "openai" else "cohere-lane"
+        for number, operation in enumerate(operations):
+
+            def check(status, clients, model, **arguments):
+                tally.status(status, protocol, operation, clients, model, **arguments)
+
+            check(404, clients, "nowhere")
+            check(400, clients, other)
+            check(401, stranger, f"{protocol}-pool")
+            check(403, known, f"{protocol}-lane")
+            check(413, clients, f"{protocol}-pool", prompt=LARGE)
+            check(400, clients, f"{protocol}-400")
+            check(429, clients, f"{protocol}-429-{number}")
+            check(503, clients, f"{protocol}-503")
+            if operation.__name__.endswith("_stream"):
+                for fault in ("cut", "error"):
+                    exceptions = BREAKS[protocol]
+                    tally.raises(fault, operation, clients, f"{protocol}-{fault}", exceptions)
+            else:
+                check(503, clients, f"{protocol}-cut")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--guarded", required=True)
+    parser.add_argument("agent")
+    options = parser.parse_args()
+    tally = Tally()
+    good_answers(tally, options.agent)
+    lists(tally, options.guarded)
+    failures(tally, options.agent, options.guarded)
+    json.dump({"calls": tally.checks, "failures": tally.failures}, sys.stdout)
+
+
+main()
