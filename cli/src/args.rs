@@ -25,7 +25,8 @@ pub(crate) use overrides::{
 };
 pub(crate) use precedence::parse;
 pub(crate) use rollout::{
-    RollbackArguments, RolloutArguments, RolloutCommand, RolloutOrder, RolloutTarget, StartArguments,
+    RollbackArguments, RolloutArguments, RolloutCommand, RolloutOrder, RolloutTarget,
+    StartArguments,
 };
 pub(crate) use server::{
     ControlPlaneArguments, DashboardApiArguments, EmbeddedOrServers, GrpcArguments, HttpArguments,

@@ -3,8 +3,8 @@
 pub(crate) mod agent;
 pub(crate) mod agents;
 pub(crate) mod apply;
-pub(crate) mod check;
 pub(crate) mod ca;
+pub(crate) mod check;
 mod columns;
 pub(crate) mod control_plane;
 pub(crate) mod dashboard_api;

@@ -133,7 +133,14 @@ fn progress(agents: &Value, wanted: u64) -> Progress {
 async fn wait(api: &Api, gateway: &str, revision: u64, timeout: Duration) -> Result<(), Failure> {
     let start = clock::now();
     let mut told = None;
+    let rollout_path = format!("/admin/v1/gateways/{gateway}/rollouts/{revision}");
     loop {
+        let rollout = api.find(&rollout_path).await?.map(|answer| answer.body);
+        if let Some(rollout) = &rollout
+            && let Some(end) = end_of(rollout)
+        {
+            return end;
+        }
         let agents = api
             .get(&format!("/api/v1/agents?gateway={gateway}"))
             .await?
@@ -148,7 +155,7 @@ async fn wait(api: &Api, gateway: &str, revision: u64, timeout: Duration) -> Res
         if let Some(refused) = now.refused {
             return Err(Failure::new(Kind::Invalid, refused));
         }
-        if now.applied == now.live {
+        if rollout.is_none() && now.applied == now.live {
             return Ok(());
         }
         if start.elapsed() >= timeout {
@@ -162,6 +169,18 @@ async fn wait(api: &Api, gateway: &str, revision: u64, timeout: Duration) -> Res
         }
         told = Some(now);
         tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// How a rollout ended; `None` while it goes on or is held.
+fn end_of(rollout: &Value) -> Option<Result<(), Failure>> {
+    match rollout.get("state").and_then(Value::as_str)? {
+        "running" | "paused" => None,
+        "done" => Some(Ok(())),
+        _ => Some(Err(Failure::new(
+            Kind::Invalid,
+            super::rollout::sentence(rollout),
+        ))),
     }
 }
 
@@ -182,6 +201,15 @@ mod tests {
             refused: None,
         };
         assert_eq!(progress(&agents, 3), expected);
+    }
+
+    #[test]
+    fn a_rollout_that_was_taken_back_is_no_success() {
+        let rollout = |state: &str| json!({"state": state, "revision": 2, "gateway": "edge"});
+        assert!(end_of(&rollout("running")).is_none());
+        assert!(end_of(&rollout("done")).unwrap().is_ok());
+        let failure = end_of(&rollout("rolled_back")).unwrap().unwrap_err();
+        assert_eq!(failure.kind(), Kind::Invalid);
     }
 
     #[test]

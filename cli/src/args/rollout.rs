@@ -1,0 +1,96 @@
+//! Flags of the commands that bring configuration to agents in steps, or take it back.
+
+use super::client::{ApiArguments, Format};
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutArguments {
+    #[command(subcommand)]
+    pub(crate) command: RolloutCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RolloutCommand {
+    /// Show how a rollout stands: its stages, and agents that are waited for or refuse
+    Status(RolloutTarget),
+    /// Hold a rollout; agents keep what they have
+    Pause(RolloutOrder),
+    /// Let a paused or stopped rollout go on
+    Resume(RolloutOrder),
+    /// Stop a rollout and bring the old content back
+    Abort {
+        /// Only stop it; agents keep what they have
+        #[arg(long)]
+        no_rollback: bool,
+        #[command(flatten)]
+        order: RolloutOrder,
+    },
+    /// Roll out a document, or the content of an earlier revision
+    Start(StartArguments),
+}
+
+/// Which rollout is meant.
+#[derive(Debug, Args)]
+pub(crate) struct RolloutTarget {
+    /// The gateway
+    pub(crate) gateway: String,
+    /// The revision that is rolled out; left out = the newest rollout
+    pub(crate) revision: Option<u64>,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RolloutOrder {
+    #[command(flatten)]
+    pub(crate) target: RolloutTarget,
+    /// Why, for the audit trail
+    #[arg(long)]
+    pub(crate) message: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StartArguments {
+    /// The gateway
+    pub(crate) gateway: String,
+    /// The gateway document, YAML or JSON; - reads standard input
+    #[arg(short, long, required_unless_present = "revision")]
+    pub(crate) file: Option<PathBuf>,
+    /// The earlier revision whose content is rolled out, in place of a file
+    #[arg(long, conflicts_with = "file")]
+    pub(crate) revision: Option<u64>,
+    /// The plan, YAML or JSON; left out = the gateway's own
+    #[arg(long)]
+    pub(crate) plan: Option<PathBuf>,
+    /// In stages by the default plan: 10 % of the agents, then all
+    #[arg(long, conflicts_with = "plan")]
+    pub(crate) staged: bool,
+    /// Why, for the audit trail
+    #[arg(long)]
+    pub(crate) message: Option<String>,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RollbackArguments {
+    /// The gateway
+    pub(crate) gateway: String,
+    /// The revision whose content comes back, as a new revision
+    pub(crate) revision: u64,
+    /// Why, for the audit trail
+    #[arg(long)]
+    pub(crate) message: Option<String>,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
