@@ -105,7 +105,15 @@ impl Plane {
 
     /// A plane that serves nothing yet; each request and attempt becomes a span of `tracer`.
     pub fn traced(tracer: Option<SdkTracer>) -> Self {
-        let tls = Tls::from_env().map_err(|error| error.to_string());
+        Self::with(Tls::from_env().map_err(|error| error.to_string()), tracer)
+    }
+
+    /// A plane that serves nothing yet and trusts the providers that `tls` trusts.
+    pub fn trusting(tls: Tls) -> Self {
+        Self::with(Ok(tls), None)
+    }
+
+    fn with(tls: Result<Tls, String>, tracer: Option<SdkTracer>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 snapshot: ArcSwapOption::empty(),

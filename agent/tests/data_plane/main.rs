@@ -12,6 +12,7 @@ mod dialects;
 mod gateway;
 mod upstream;
 
+mod any_pool;
 mod bounds;
 mod cancellation;
 mod classification;
@@ -37,4 +38,5 @@ mod strategies;
 mod streams;
 mod telling;
 mod traces;
+mod transport;
 mod tripping;
