@@ -12,6 +12,7 @@ mod agents;
 mod description;
 mod fleet;
 mod idempotency;
+mod overrides;
 mod problems;
 mod roles;
 mod rollouts;

@@ -125,6 +125,7 @@ impl Form for OverrideForm {
             (None, Some(OverrideAction::Reset) | None) | (Some(_), _) => {}
             (None, Some(_)) => fields.refuse("ttl_secs", "missing", "must be given"),
         }
+        let allow_empty = fields.flag("allow_empty");
         Some(Self {
             action: action?,
             pool,
@@ -132,7 +133,7 @@ impl Form for OverrideForm {
             agents,
             reason: reason?,
             ttl_secs,
-            allow_empty: fields.flag("allow_empty"),
+            allow_empty,
         })
     }
 }
