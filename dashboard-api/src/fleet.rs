@@ -1,14 +1,15 @@
 //! The picture of the fleet that every read of it shares.
 //!
-//! Reading all records for each request would ask the live view as often as people look. One task
-//! reads them, woken by hints and at least each second, and only while somebody looks; requests
-//! take the latest picture and compute their view from it.
+//! One task reads what changed, woken by hints and at least each second, and only while somebody
+//! looks. It puts the fleet together once; requests choose among the finished rows and touch no
+//! agent's data, unless they ask for it.
 
 pub(crate) mod agents;
 pub(crate) mod breaker_state;
 mod cells;
 pub(crate) mod change;
 mod etag;
+mod gather;
 mod picture;
 pub(crate) mod stream;
 
@@ -18,6 +19,7 @@ use crate::app::App;
 use crate::clock;
 use crate::error::Error;
 use cells::RevisionCells;
+use gather::{Gathered, SharedIndex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -28,9 +30,9 @@ use tokio::time::timeout;
 const REFRESH_PERIOD: Duration = Duration::from_secs(1);
 /// Shortest pause between two pictures: hints come in swarms when a provider fails.
 const REFRESH_PAUSE: Duration = Duration::from_millis(100);
-/// The pause is this many times as long as the picture took, so that a large fleet is not read
-/// without end.
-const REFRESH_EASE: u32 = 3;
+/// The pause is this many times as long as the picture took, so that a large fleet does not keep a
+/// core busy; [`REFRESH_PERIOD`] at most.
+const REFRESH_EASE: u32 = 15;
 /// A picture younger than this serves a request at once.
 const FRESH_ENOUGH: Duration = Duration::from_millis(1500);
 /// How long the picture is kept fresh after the last look.
@@ -43,6 +45,7 @@ pub(crate) struct Fleet {
     latest: watch::Sender<Option<Arc<Picture>>>,
     wanted: Notify,
     looked_ms: AtomicU64,
+    index: SharedIndex,
 }
 
 impl Default for Fleet {
@@ -51,6 +54,7 @@ impl Default for Fleet {
             latest: watch::Sender::new(None),
             wanted: Notify::new(),
             looked_ms: AtomicU64::new(0),
+            index: SharedIndex::default(),
         }
     }
 }
@@ -120,6 +124,7 @@ impl Picture {
 /// Takes pictures until the server ends.
 pub(crate) async fn keep_fresh(app: App) {
     let mut cells = RevisionCells::default();
+    let mut gathered = Gathered::default();
     loop {
         let wait = async {
             if app.fleet.is_watched() {
@@ -136,7 +141,7 @@ pub(crate) async fn keep_fresh(app: App) {
             continue;
         }
         let before = app.fleet.latest.borrow().clone();
-        let picture = picture::take(&app, &mut cells, before).await;
+        let picture = picture::take(&app, &mut cells, &mut gathered, before).await;
         let cost = clock::instant().saturating_duration_since(picture.taken);
         app.fleet.latest.send_replace(Some(Arc::new(picture)));
         let pause = REFRESH_PAUSE

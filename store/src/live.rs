@@ -7,6 +7,7 @@
 mod memory;
 mod redis;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +27,13 @@ pub const RECORD_TTL: Duration = Duration::from_secs(600);
 /// reads everything.
 pub const HINTS_MAX: usize = 1024;
 
+/// How often a replica announces its share.
+pub const ANNOUNCE_INTERVAL: Duration = Duration::from_secs(1);
+/// A share that was announced longer ago is missing.
+pub const SHARE_OVERDUE: Duration = Duration::from_secs(4);
+/// A missing share is missed for this long: then its agents are elsewhere, or stale.
+pub const SHARE_TTL: Duration = Duration::from_secs(60);
+
 /// What became of a record that was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
@@ -33,6 +41,53 @@ pub enum Put {
     Stored,
     /// A later one is there; nothing was changed.
     Older,
+}
+
+/// Where a reader of [`LiveView::changes`] has got to. The default is the beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Names the view's memory; another one after the view has lost it.
+    run: String,
+    /// The last change read.
+    seq: u64,
+}
+
+/// What changed in the view since a [`Cursor`].
+#[derive(Clone, Debug)]
+pub struct Changes {
+    /// True when `records` are all there are, and what was read before is void: the first reading,
+    /// and the first one after the view has lost its memory.
+    pub is_whole: bool,
+    /// Records that are new or newer.
+    pub records: Vec<Arc<AgentRecord>>,
+    /// Agents that were forgotten: gateway and instance. A record that only ran out of its time to
+    /// live may be missing here.
+    pub gone: Vec<(GatewayName, String)>,
+    /// Where to read on.
+    pub next: Cursor,
+}
+
+/// A control-plane replica's part in the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Share {
+    /// Sessions open there.
+    pub sessions: u64,
+    /// The view has lost records of this replica, which is still writing them again.
+    pub rewriting: bool,
+    /// The replica ends; its agents go elsewhere.
+    pub left: bool,
+}
+
+/// A share as it was last announced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenShare {
+    /// The replica, by the name it gave itself.
+    pub replica: String,
+    /// How long ago it announced its share.
+    pub age: Duration,
+    /// The share.
+    pub share: Share,
 }
 
 /// Something another replica may want to read again. Never the thing itself.
@@ -84,7 +139,28 @@ pub trait LiveView: Send + Sync {
     /// [`Error::Unavailable`].
     async fn records(&self, gateway: Option<&str>) -> Result<Vec<AgentRecord>, Error>;
 
-    /// Drops one record, if it is there.
+    /// What changed since `since`. Costs as much as there are changes, not as there are agents.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]: nothing was read, and the cursor still holds.
+    async fn changes(&self, since: &Cursor) -> Result<Changes, Error>;
+
+    /// Tells readers that a replica is there and what it holds; to be repeated every
+    /// [`ANNOUNCE_INTERVAL`]. False when an earlier announcement is not remembered: the view has
+    /// lost its memory, or this is the first one.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    async fn announce(&self, replica: &str, share: Share) -> Result<bool, Error>;
+
+    /// The shares of all replicas that announced one within [`SHARE_TTL`]. Empty for a view inside
+    /// one process, which is whole by nature.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    async fn shares(&self) -> Result<Vec<SeenShare>, Error>;
+
+    /// Drops one record, if it is there, and tells readers of it either way.
     ///
     /// # Errors
     /// [`Error::Unavailable`].

@@ -2,7 +2,6 @@
 
 use super::{Picture, etag};
 use crate::app::App;
-use crate::clock;
 use crate::error::Error;
 use crate::input::Query;
 use crate::input::precondition::held;
@@ -10,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
-use lanekeeper_model::fleet::{Summary, ViewState, fleet_view, summary};
+use lanekeeper_model::fleet::{Summary, ViewState};
 use lanekeeper_model::{FleetView, ViewQuery};
 use std::sync::Arc;
 
@@ -100,18 +99,27 @@ fn word(name: &str, given: Option<String>, known: &str) -> Result<bool, Error> {
     }
 }
 
-/// The view of a picture now. Large fleets take milliseconds, so it is computed beside the threads
-/// that serve requests.
-pub(crate) async fn view(picture: Arc<Picture>, query: ViewQuery) -> Result<FleetView, Error> {
-    let now_ms = clock::now_ms();
-    tokio::task::spawn_blocking(move || {
-        let windows = picture.windows();
-        let mut view = fleet_view(&picture.records, &picture.gateways, &query, now_ms, windows);
-        view.partial = picture.partial;
-        view
-    })
-    .await
-    .map_err(|error| Error::Internal(error.into()))
+/// The view as of a picture. Each agent's own word takes milliseconds in a large fleet, so it is
+/// looked up beside the threads that serve requests.
+pub(crate) async fn view(
+    app: &App,
+    picture: &Arc<Picture>,
+    query: ViewQuery,
+) -> Result<FleetView, Error> {
+    let mut view = if query.detail_agents {
+        let (app, picture) = (app.clone(), Arc::clone(picture));
+        let detailed = move || {
+            let index = &app.fleet.index;
+            index.detailed(&query, picture.now_ms, picture.windows())
+        };
+        tokio::task::spawn_blocking(detailed)
+            .await
+            .map_err(|error| Error::Internal(error.into()))?
+    } else {
+        picture.folded.view(&query)
+    };
+    view.partial = picture.partial;
+    Ok(view)
 }
 
 /// Show the fleet's breakers. A cell that is not listed is closed on every agent that reports.
@@ -135,7 +143,7 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let query = query.parse()?;
-    let view = view(app.fleet.picture().await?, query).await?;
+    let view = view(&app, &app.fleet.picture().await?, query).await?;
     let tag = etag::tag(&etag::timeless(view.clone()));
     if held(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
@@ -154,13 +162,7 @@ pub(crate) async fn show(
 )]
 pub(crate) async fn count(State(app): State<App>) -> Result<axum::Json<Summary>, Error> {
     let picture = app.fleet.picture().await?;
-    let now_ms = clock::now_ms();
-    tokio::task::spawn_blocking(move || {
-        let windows = picture.windows();
-        let mut numbers = summary(&picture.records, &picture.gateways, now_ms, windows);
-        numbers.partial = picture.partial;
-        axum::Json(numbers)
-    })
-    .await
-    .map_err(|error| Error::Internal(error.into()))
+    let mut numbers = picture.folded.summary();
+    numbers.partial = picture.partial;
+    Ok(axum::Json(numbers))
 }

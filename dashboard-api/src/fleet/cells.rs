@@ -5,6 +5,7 @@ use lanekeeper_model::ids::CellName;
 use lanekeeper_model::{AgentRecord, GatewayName};
 use lanekeeper_store::ConfigStore;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// Revisions beside the current ones that are looked at, over all gateways. Agents on still others
 /// are taken to have the current cells.
@@ -26,7 +27,7 @@ impl RevisionCells {
         &mut self,
         store: &ConfigStore,
         targets: &BTreeMap<GatewayName, (u64, String)>,
-        records: &[AgentRecord],
+        records: &[Arc<AgentRecord>],
     ) -> Vec<GatewayCells> {
         let mut wanted: BTreeSet<Key> = targets
             .iter()

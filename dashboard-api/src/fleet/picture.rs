@@ -135,7 +135,9 @@ pub(super) async fn take(
     let before = before.filter(|picture| picture.failure.is_none());
     let facts = async {
         if gathered.wants_facts(taken) {
-            app.store.agent_facts(None).await.map(Some)
+            let facts = app.store.agent_facts(None).await?;
+            let took = clock::instant().saturating_duration_since(taken);
+            Ok(Some((facts, took)))
         } else {
             Ok(None)
         }
@@ -158,7 +160,7 @@ pub(super) async fn take(
 
     let mut failure = None;
     match facts {
-        Ok(Some(facts)) => gathered.take_facts(app, facts, taken),
+        Ok(Some((facts, took))) => gathered.take_facts(app, facts, took),
         Ok(None) => {}
         Err(error) => drop(missing("configuration store", error)),
     }

@@ -54,7 +54,7 @@ pub(crate) async fn follow(
     let mut pictures = app.fleet.follow();
     let picture = app.fleet.picture().await?;
     pictures.mark_unchanged();
-    let snapshot = view(picture, query.clone()).await?;
+    let snapshot = view(&app, &picture, query.clone()).await?;
     let first = event("snapshot", &snapshot);
     let follower = Follower {
         shown: etag::timeless(snapshot),
@@ -103,7 +103,7 @@ impl Follower {
             let Ok(picture) = picture.usable() else {
                 continue;
             };
-            let now = view(picture, self.query.clone()).await.ok()?;
+            let now = view(&self.app, &picture, self.query.clone()).await.ok()?;
             if let Some((change, rest)) = change::between(&self.shown, now) {
                 self.shown = rest;
                 return Some((Ok(event("change", &change)), self));

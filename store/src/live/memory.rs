@@ -1,15 +1,23 @@
 //! The live view of a single server, in its own memory.
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use lanekeeper_model::{AgentRecord, GatewayName};
 use tokio::sync::broadcast;
 
-use super::{HINTS_MAX, Hint, LiveView, Put, RECORD_TTL, order_of};
+use super::{
+    Changes, Cursor, HINTS_MAX, Hint, LiveView, Put, RECORD_TTL, SeenShare, Share, order_of,
+};
 use crate::error::Error;
+
+/// Forgotten agents that readers are told of one by one; one that missed more reads everything.
+const GONE_MAX: usize = 4096;
+
+/// Gateway and instance.
+type Key = (GatewayName, String);
 
 /// A live view in this process. Its size is bounded by the number of agents heard of within the
 /// time to live.
@@ -22,14 +30,24 @@ pub struct MemoryLive {
 
 #[derive(Debug, Default)]
 struct Shelves {
-    gateways: BTreeMap<GatewayName, BTreeMap<String, Kept>>,
+    records: BTreeMap<Key, Kept>,
+    /// The change that left each record as it is.
+    changed: BTreeMap<u64, Key>,
+    /// The change that each agent was forgotten by, the latest [`GONE_MAX`].
+    gone: BTreeMap<u64, Key>,
+    /// Changes so far.
+    seq: u64,
+    /// Readers that are further behind than this were not told of everything that is gone.
+    told_since: u64,
     /// When expired records were last looked for.
     swept_ms: u64,
+    replicas: HashMap<String, Share>,
 }
 
 #[derive(Debug)]
 struct Kept {
-    record: AgentRecord,
+    record: Arc<AgentRecord>,
+    seq: u64,
     expires_ms: u64,
 }
 
@@ -63,6 +81,32 @@ impl MemoryLive {
 }
 
 impl Shelves {
+    fn put(&mut self, key: Key, record: Arc<AgentRecord>, expires_ms: u64) {
+        self.seq += 1;
+        self.changed.insert(self.seq, key.clone());
+        let kept = Kept {
+            record,
+            seq: self.seq,
+            expires_ms,
+        };
+        if let Some(before) = self.records.insert(key, kept) {
+            self.changed.remove(&before.seq);
+        }
+    }
+
+    fn remove(&mut self, key: &Key) {
+        if let Some(kept) = self.records.remove(key) {
+            self.changed.remove(&kept.seq);
+        }
+        self.seq += 1;
+        self.gone.insert(self.seq, key.clone());
+        if self.gone.len() > GONE_MAX
+            && let Some((seq, _)) = self.gone.pop_first()
+        {
+            self.told_since = seq;
+        }
+    }
+
     /// Drops what has expired. Looking costs a walk over everything, so it is done a few times per
     /// time to live.
     fn sweep(&mut self, now_ms: u64, ttl_ms: u64) {
@@ -70,47 +114,92 @@ impl Shelves {
             return;
         }
         self.swept_ms = now_ms;
-        for agents in self.gateways.values_mut() {
-            agents.retain(|_, kept| kept.expires_ms > now_ms);
+        let expired: Vec<Key> = self
+            .records
+            .iter()
+            .filter(|(_, kept)| kept.expires_ms <= now_ms)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in &expired {
+            self.remove(key);
         }
-        self.gateways.retain(|_, agents| !agents.is_empty());
+    }
+
+    fn changes(&self, since: u64) -> Changes {
+        let is_whole = since == 0 || since < self.told_since;
+        let records: Vec<Arc<AgentRecord>> = if is_whole {
+            let all = self.records.values();
+            all.map(|kept| Arc::clone(&kept.record)).collect()
+        } else {
+            self.changed
+                .range(since + 1..)
+                .filter_map(|(_, key)| self.records.get(key))
+                .map(|kept| Arc::clone(&kept.record))
+                .collect()
+        };
+        let gone = self
+            .gone
+            .range(since + 1..)
+            .map(|(_, key)| key)
+            .filter(|key| !is_whole && !self.records.contains_key(*key));
+        Changes {
+            is_whole,
+            records,
+            gone: gone.cloned().collect(),
+            next: Cursor {
+                run: String::new(),
+                seq: self.seq,
+            },
+        }
     }
 }
 
 #[async_trait]
 impl LiveView for MemoryLive {
     async fn put(&self, record: &AgentRecord, now_ms: u64) -> Result<Put, Error> {
+        let key = (record.gateway.clone(), record.instance.clone());
+        let shared = Arc::new(record.clone());
         let mut shelves = self.shelves();
         shelves.sweep(now_ms, self.ttl_ms);
-        let agents = shelves.gateways.entry(record.gateway.clone()).or_default();
-        let later = agents
-            .get(&record.instance)
+        let later = shelves
+            .records
+            .get(&key)
             .is_some_and(|kept| order_of(&kept.record) > order_of(record));
         if later {
             return Ok(Put::Older);
         }
-        let kept = Kept {
-            record: record.clone(),
-            expires_ms: now_ms.saturating_add(self.ttl_ms),
-        };
-        agents.insert(record.instance.clone(), kept);
+        shelves.put(key, shared, now_ms.saturating_add(self.ttl_ms));
         Ok(Put::Stored)
     }
 
     async fn records(&self, gateway: Option<&str>) -> Result<Vec<AgentRecord>, Error> {
-        let shelves = self.shelves();
-        let found = shelves
-            .gateways
-            .iter()
-            .filter(|(name, _)| gateway.is_none_or(|wanted| **name == *wanted))
-            .flat_map(|(_, agents)| agents.values().map(|kept| kept.record.clone()));
-        Ok(found.collect())
+        let found: Vec<Arc<AgentRecord>> = {
+            let shelves = self.shelves();
+            let wanted = shelves
+                .records
+                .iter()
+                .filter(|((name, _), _)| gateway.is_none_or(|wanted| **name == *wanted));
+            wanted.map(|(_, kept)| Arc::clone(&kept.record)).collect()
+        };
+        Ok(found.iter().map(|record| (**record).clone()).collect())
+    }
+
+    async fn changes(&self, since: &Cursor) -> Result<Changes, Error> {
+        Ok(self.shelves().changes(since.seq))
+    }
+
+    async fn announce(&self, replica: &str, share: Share) -> Result<bool, Error> {
+        let known = &mut self.shelves().replicas;
+        Ok(known.insert(replica.to_owned(), share).is_some())
+    }
+
+    async fn shares(&self) -> Result<Vec<SeenShare>, Error> {
+        Ok(Vec::new())
     }
 
     async fn forget(&self, gateway: &str, instance: &str) -> Result<(), Error> {
-        if let Some(agents) = self.shelves().gateways.get_mut(gateway) {
-            agents.remove(instance);
-        }
+        let key = (GatewayName::from(gateway), instance.to_owned());
+        self.shelves().remove(&key);
         Ok(())
     }
 

@@ -2,11 +2,15 @@
 //!
 //! Keys, under one prefix: a blob per agent instance, a sorted set of instances per gateway and one
 //! of gateways, both scored by expiry on Redis's own clock, so that reading never scans the key
-//! space. A blob begins with its order in 40 digits, which a script compares as text: Lua's numbers
+//! space; and a sorted set of agents by their latest change, so that reading news costs no more than
+//! there are news. A blob begins with its order in 40 digits, which a script compares as text: Lua's numbers
 //! cannot hold 64 bits.
 //!
 //! One connection carries commands and subscriptions. It reconnects by itself about twice a second
 //! for as long as it takes, and subscribes again; hints sent meanwhile are lost.
+
+mod changes;
+mod shares;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +27,11 @@ use redis::{
 use tokio::sync::broadcast;
 use tokio::task::AbortHandle;
 
-use super::{HINTS_MAX, Hint, LiveView, Put, RECORD_TTL, order_of};
+use super::{
+    Changes, Cursor, HINTS_MAX, Hint, LiveView, Put, RECORD_TTL, SeenShare, Share, order_of,
+};
 use crate::error::Error;
+use crate::random;
 
 /// The store's name in errors.
 const NAME: &str = "live view";
@@ -48,8 +55,9 @@ const READ_BATCH: usize = 100;
 /// Digits of a u64, and so of each half of an order.
 const ORDER_DIGITS: usize = 20;
 
-/// KEYS: blob, the gateway's instances, all gateways.
-/// ARGV: order, order and record, time to live in ms, instance, gateway.
+/// KEYS: blob, the gateway's instances, all gateways, changes, the clock of changes.
+/// ARGV: order, order and record, time to live in ms, instance, gateway, a name for the clock if it
+/// is new, changes that are remembered.
 const PUT: &str = r"
 if redis.call('GETRANGE', KEYS[1], 0, #ARGV[1] - 1) > ARGV[1] then
   return 0
@@ -63,6 +71,23 @@ redis.call('PEXPIRE', KEYS[2], ARGV[3])
 redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now)
 redis.call('ZADD', KEYS[3], now + ARGV[3], ARGV[5])
 redis.call('PEXPIRE', KEYS[3], ARGV[3])
+redis.call('HSETNX', KEYS[5], 'run', ARGV[6])
+local seq = redis.call('HINCRBY', KEYS[5], 'seq', 1)
+redis.call('PEXPIRE', KEYS[5], ARGV[3])
+redis.call('ZADD', KEYS[4], seq, ARGV[5] .. ':' .. ARGV[4])
+redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', seq - ARGV[7])
+redis.call('PEXPIRE', KEYS[4], ARGV[3])
+return 1
+";
+
+/// KEYS: blob, the gateway's instances, changes, the clock of changes.
+/// ARGV: instance, gateway, a name for the clock if it is new.
+const FORGET: &str = r"
+redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('DEL', KEYS[1])
+redis.call('HSETNX', KEYS[4], 'run', ARGV[3])
+local seq = redis.call('HINCRBY', KEYS[4], 'seq', 1)
+redis.call('ZADD', KEYS[3], seq, ARGV[2] .. ':' .. ARGV[1])
 return 1
 ";
 
@@ -88,6 +113,8 @@ impl Default for RedisLiveOptions {
 pub struct RedisLive {
     manager: ConnectionManager,
     put: Script,
+    forget: Script,
+    announce: Script,
     hints: broadcast::Sender<Hint>,
     options: RedisLiveOptions,
     subscribing: AbortHandle,
@@ -157,6 +184,8 @@ impl RedisLive {
         Ok(Self {
             manager,
             put: Script::new(PUT),
+            forget: Script::new(FORGET),
+            announce: Script::new(shares::ANNOUNCE),
             hints,
             options,
             subscribing: abort,
@@ -174,6 +203,18 @@ impl RedisLive {
 
     fn gateways_key(&self) -> String {
         format!("{}:live:gateways", self.options.prefix)
+    }
+
+    fn changes_key(&self) -> String {
+        format!("{}:live:changes", self.options.prefix)
+    }
+
+    fn clock_key(&self) -> String {
+        format!("{}:live:clock", self.options.prefix)
+    }
+
+    fn replicas_key(&self) -> String {
+        format!("{}:live:replicas", self.options.prefix)
     }
 
     async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> Result<T, Error> {
@@ -225,11 +266,15 @@ impl LiveView for RedisLive {
             .key(self.blob_key(&record.gateway, &record.instance))
             .key(self.instances_key(&record.gateway))
             .key(self.gateways_key())
+            .key(self.changes_key())
+            .key(self.clock_key())
             .arg(order)
             .arg(blob)
             .arg(u64::try_from(self.options.ttl.as_millis()).unwrap_or(u64::MAX))
             .arg(&record.instance)
-            .arg(record.gateway.as_str());
+            .arg(record.gateway.as_str())
+            .arg(random::identifier())
+            .arg(changes::REMEMBERED);
         let mut manager = self.manager.clone();
         let stored: bool = bounded(invocation.invoke_async(&mut manager)).await?;
         Ok(if stored { Put::Stored } else { Put::Older })
@@ -251,13 +296,30 @@ impl LiveView for RedisLive {
         Ok(found)
     }
 
+    async fn changes(&self, since: &Cursor) -> Result<Changes, Error> {
+        self.read_changes(since).await
+    }
+
+    async fn announce(&self, replica: &str, share: Share) -> Result<bool, Error> {
+        self.write_share(replica, share).await
+    }
+
+    async fn shares(&self) -> Result<Vec<SeenShare>, Error> {
+        self.read_shares().await
+    }
+
     async fn forget(&self, gateway: &str, instance: &str) -> Result<(), Error> {
-        let mut both = redis::pipe();
-        both.atomic();
-        both.del(self.blob_key(gateway, instance)).ignore();
-        both.zrem(self.instances_key(gateway), instance).ignore();
+        let mut invocation = self.forget.prepare_invoke();
+        invocation
+            .key(self.blob_key(gateway, instance))
+            .key(self.instances_key(gateway))
+            .key(self.changes_key())
+            .key(self.clock_key())
+            .arg(instance)
+            .arg(gateway)
+            .arg(random::identifier());
         let mut manager = self.manager.clone();
-        bounded(both.query_async(&mut manager)).await
+        bounded(invocation.invoke_async(&mut manager)).await
     }
 
     async fn publish(&self, hint: Hint) -> Result<(), Error> {

@@ -1,0 +1,232 @@
+//! What is known of all agents, kept up to date by news alone: reading a large fleet anew for every
+//! picture would cost as much as the fleet has agents, however quiet they are.
+
+use crate::app::App;
+use crate::clock;
+use lanekeeper_model::fleet::{FleetIndex, FoldedFleet, GatewayCells, HeldOverrides};
+use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, GatewayName, Totals, ViewQuery};
+use lanekeeper_store::{
+    AgentFacts, Changes, Cursor, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare,
+};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Agents that were last seen longer ago are left out of every list: one day. Each process is an
+/// agent of its own, so what restarts often would fill them.
+const REMEMBERED_MS: u64 = 24 * 60 * 60 * 1000;
+/// The agents that only the configuration store remembers are read again at most this often, unless
+/// something shows that they changed.
+const FACTS_PERIOD: Duration = Duration::from_secs(1);
+/// The time between is this many times as long as reading them took.
+const FACTS_EASE: u32 = 50;
+
+type Key = (GatewayName, String);
+
+/// The packed fleet, shared between the task that keeps it and requests that ask for each agent's
+/// word.
+#[derive(Default)]
+pub(crate) struct SharedIndex(Mutex<FleetIndex>);
+
+impl SharedIndex {
+    fn lock(&self) -> MutexGuard<'_, FleetIndex> {
+        // A step that panics leaves one agent's row out at worst.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The view with each agent's own word.
+    pub(super) fn detailed(
+        &self,
+        query: &ViewQuery,
+        now_ms: u64,
+        windows: FreshWindows,
+    ) -> FleetView {
+        self.lock().view(query, now_ms, windows)
+    }
+
+    pub(super) fn fold(&self, now_ms: u64, windows: FreshWindows) -> FoldedFleet {
+        self.lock().fold(now_ms, windows)
+    }
+}
+
+/// All agents that are known, and where they are known from.
+#[derive(Default)]
+pub(super) struct Gathered {
+    cursor: Cursor,
+    live: BTreeMap<Key, Heard>,
+    /// Agents that only the configuration store remembers, as silent records.
+    remembered: BTreeMap<Key, Arc<AgentRecord>>,
+    /// When these may be read again; `None` = now.
+    facts_due: Option<Instant>,
+    configured: Vec<GatewayCells>,
+    shares: BTreeMap<String, KnownShare>,
+}
+
+struct Heard {
+    record: Arc<AgentRecord>,
+    at: Instant,
+}
+
+struct KnownShare {
+    last: SeenShare,
+    read: Instant,
+}
+
+impl Gathered {
+    /// Where to read on in the live view.
+    pub(super) fn cursor(&self) -> &Cursor {
+        &self.cursor
+    }
+
+    /// Whether the agents in the configuration store are worth reading again.
+    pub(super) fn wants_facts(&self, now: Instant) -> bool {
+        self.facts_due.is_none_or(|due| due <= now)
+    }
+
+    /// Takes news of the live view.
+    pub(super) fn take_changes(&mut self, app: &App, changes: Changes, now: Instant) {
+        let mut index = app.fleet.index.lock();
+        if changes.is_whole {
+            let mut before = std::mem::take(&mut self.live);
+            for record in &changes.records {
+                before.remove(&key(record));
+            }
+            for key in before.into_keys() {
+                self.lose(&mut index, &key);
+            }
+        }
+        for key in &changes.gone {
+            self.live.remove(key);
+            self.lose(&mut index, key);
+        }
+        if !changes.gone.is_empty() {
+            // Whoever forgets an agent forgets it in both stores.
+            self.facts_due = None;
+        }
+        for record in changes.records {
+            index.put(Arc::clone(&record));
+            self.live.insert(key(&record), Heard { record, at: now });
+        }
+        self.cursor = changes.next;
+        let expired: Vec<Key> = self
+            .live
+            .iter()
+            .filter(|(_, heard)| now.saturating_duration_since(heard.at) > RECORD_TTL)
+            .map(|(key, _)| key.clone())
+            .collect();
+        for key in &expired {
+            self.live.remove(key);
+            self.lose(&mut index, key);
+        }
+    }
+
+    /// An agent is not in the live view any more.
+    fn lose(&self, index: &mut FleetIndex, key: &Key) {
+        match self.remembered.get(key) {
+            Some(record) => index.put(Arc::clone(record)),
+            None => index.remove(&key.0, &key.1),
+        }
+    }
+
+    /// Takes what the configuration store remembers, read in this time. Such agents report nothing: they are silent,
+    /// not closed.
+    pub(super) fn take_facts(&mut self, app: &App, facts: Vec<AgentFacts>, took: Duration) {
+        let now = clock::instant();
+        let now_ms = clock::now_ms();
+        let mut index = app.fleet.index.lock();
+        let before = std::mem::take(&mut self.remembered);
+        self.remembered = facts
+            .into_iter()
+            .filter(|facts| now_ms.saturating_sub(facts.last_seen_ms) < REMEMBERED_MS)
+            .map(|facts| {
+                let record = Arc::new(silent_record(facts));
+                (key(&record), record)
+            })
+            .collect();
+        for (key, record) in &self.remembered {
+            if !self.live.contains_key(key) {
+                index.put(Arc::clone(record));
+            }
+        }
+        for key in before.into_keys() {
+            if !self.remembered.contains_key(&key) && !self.live.contains_key(&key) {
+                index.remove(&key.0, &key.1);
+            }
+        }
+        self.facts_due = Some(now + FACTS_PERIOD.max(took.saturating_mul(FACTS_EASE)));
+    }
+
+    /// Takes the cells that revisions have.
+    pub(super) fn take_cells(&mut self, app: &App, configured: &[GatewayCells]) {
+        if self.configured != configured {
+            app.fleet.index.lock().configure(configured);
+            self.configured = configured.to_vec();
+        }
+    }
+
+    /// Takes the replicas' shares; true when one is missing.
+    pub(super) fn take_shares(&mut self, shares: Vec<SeenShare>, now: Instant) -> bool {
+        for last in shares {
+            let known = KnownShare { last, read: now };
+            self.shares.insert(known.last.replica.clone(), known);
+        }
+        self.shares
+            .retain(|_, known| known.age(now) < SHARE_TTL && !known.last.share.left);
+        self.shares.values().any(|known| {
+            let share = known.last.share;
+            share.rewriting || (share.sessions > 0 && known.age(now) > SHARE_OVERDUE)
+        })
+    }
+
+    /// Every record, by gateway and instance.
+    pub(super) fn records(&self) -> Vec<Arc<AgentRecord>> {
+        let mut live = self.live.iter().peekable();
+        let mut records = Vec::with_capacity(self.live.len() + self.remembered.len());
+        for (key, record) in &self.remembered {
+            while let Some((_, heard)) = live.next_if(|(known, _)| *known < key) {
+                records.push(Arc::clone(&heard.record));
+            }
+            if live.peek().is_none_or(|(known, _)| *known != key) {
+                records.push(Arc::clone(record));
+            }
+        }
+        records.extend(live.map(|(_, heard)| Arc::clone(&heard.record)));
+        records
+    }
+}
+
+impl KnownShare {
+    /// How long ago the replica announced it. A view that lost its memory does not repeat it.
+    fn age(&self, now: Instant) -> Duration {
+        self.last.age + now.saturating_duration_since(self.read)
+    }
+}
+
+fn key(record: &AgentRecord) -> Key {
+    (record.gateway.clone(), record.instance.clone())
+}
+
+fn silent_record(facts: AgentFacts) -> AgentRecord {
+    AgentRecord {
+        gateway: facts.gateway,
+        instance: facts.instance,
+        name: facts.name,
+        labels: facts.labels,
+        version: facts.version,
+        session_epoch: facts.session_epoch,
+        seq: 0,
+        connected_ms: facts.last_seen_ms,
+        report_received_ms: None,
+        left: false,
+        draining: false,
+        applied_revision: facts.applied_revision,
+        applied_hash: facts.applied_hash,
+        config_source: facts.config_source,
+        problems: facts.problems,
+        last_error: facts.rejected,
+        clock_skew_ms: 0,
+        cells: Vec::new(),
+        totals: Totals::default(),
+        overrides: HeldOverrides::default(),
+    }
+}
