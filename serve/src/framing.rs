@@ -14,7 +14,7 @@ const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
 
 /// Follows the bytes of one connection.
 #[derive(Debug, Default)]
-pub(crate) struct Framing {
+pub struct Framing {
     state: State,
     head: Head,
     /// Heads read to their end.
@@ -59,7 +59,7 @@ struct Head {
 impl Framing {
     /// Takes the next bytes. Returns which request of the connection, counted from 1, states its
     /// length twice; once at most.
-    pub(crate) fn read(&mut self, mut bytes: &[u8]) -> Option<u64> {
+    pub fn read(&mut self, mut bytes: &[u8]) -> Option<u64> {
         while let Some((&first, rest)) = bytes.split_first() {
             bytes = match self.state {
                 State::Body(left) => self.skip(bytes, left, State::Body, State::LineStart),

@@ -5,7 +5,7 @@
 //! descriptors run out, and an end that comes within a stated time. They live here once.
 
 mod accept;
-mod framing;
+pub mod framing;
 mod limits;
 mod listener;
 mod watched;

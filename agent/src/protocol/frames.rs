@@ -95,17 +95,24 @@ pub fn classify(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind 
 
 /// Judges a frame after the commit point: as [`classify`], but frames that can neither end nor
 /// fail the answer are taken for content unread.
+///
+/// Unread is also what its protocol does not know: a broken document passes on as it came. What it
+/// says of ends and errors is never missed, however it is arranged, but for names spelled with
+/// `\u` escapes, which no vendor writes.
 #[must_use]
 pub fn watch(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind {
     let raw = frame.raw.as_ref();
     let plain = match rules.protocol {
-        Protocol::Openai => is_plain_chunk(raw),
-        Protocol::Anthropic => ANTHROPIC_DELTA.is_in(raw) && !ERROR.is_in(raw),
-        Protocol::Responses => {
-            RESPONSES_DELTA.is_in(raw) && !ERROR.is_in(raw) && !RESPONSES_FAILED.is_in(raw)
+        Protocol::Gemini => {
+            !ERROR.is_in(raw) && !GEMINI_FINISH.is_in(raw) && !GEMINI_BLOCKED.is_in(raw)
         }
-        Protocol::Gemini => !ERROR.is_in(raw) && !GEMINI_FINISH.is_in(raw),
-        Protocol::Cohere => COHERE_DELTA.is_in(raw),
+        protocol => lone_data(raw).is_some_and(|data| match protocol {
+            Protocol::Openai => is_plain_chunk(data),
+            Protocol::Anthropic => kind_first(data) == Some(b"content_block_delta"),
+            Protocol::Responses => kind_first(data).is_some_and(|kind| kind.ends_with(b".delta")),
+            Protocol::Cohere => kind_first(data) == Some(b"content-delta"),
+            Protocol::Gemini => false,
+        }),
     };
     if plain {
         FrameKind::Content
@@ -114,10 +121,48 @@ pub fn watch(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind {
     }
 }
 
-/// Only a chunk with `"finish_reason":null` and no error key is surely neither end nor error.
-fn is_plain_chunk(raw: &[u8]) -> bool {
-    let reason = OPENAI_FINISH.after(raw).map(<[u8]>::trim_ascii_start);
-    reason.is_some_and(|reason| reason.starts_with(b"null")) && !ERROR.is_in(raw)
+/// The data of a frame in the usual shape: at most one event line, not about an error, and one data
+/// line after it.
+fn lone_data(raw: &[u8]) -> Option<&[u8]> {
+    // A line feed may belong to the frame before.
+    let mut rest = raw.strip_prefix(b"\n").unwrap_or(raw);
+    if let Some(named) = rest.strip_prefix(b"event:") {
+        let (name, after) = named.split_at_checked(memchr::memchr(b'\n', named)?)?;
+        let name = name.trim_ascii();
+        if name == b"error" || name.contains(&b'\r') {
+            return None;
+        }
+        rest = after.get(1..)?;
+    }
+    let data = rest.strip_prefix(b"data:")?;
+    let end = memchr::memchr2(b'\n', b'\r', data).unwrap_or(data.len());
+    let (data, after) = data.split_at_checked(end)?;
+    let is_all = after.iter().all(|byte| matches!(byte, b'\n' | b'\r'));
+    is_all.then(|| data.trim_ascii_start())
+}
+
+/// The object's `type`, if it comes first. A second one would make the object unreadable.
+fn kind_first(data: &[u8]) -> Option<&[u8]> {
+    let value = data.strip_prefix(b"{\"type\":")?.trim_ascii_start();
+    let text = value.strip_prefix(b"\"")?;
+    let (kind, _) = text.split_at_checked(memchr::memchr(b'"', text)?)?;
+    (!kind.contains(&b'\\')).then_some(kind)
+}
+
+/// Only a chunk whose every `finish_reason` is null and that has no error key is surely neither end
+/// nor error.
+fn is_plain_chunk(data: &[u8]) -> bool {
+    let mut reasons = 0;
+    let mut rest = data;
+    while let Some(after) = OPENAI_FINISH.after(rest) {
+        let value = after.trim_ascii_start().strip_prefix(b":");
+        if !value.is_some_and(|value| value.trim_ascii_start().starts_with(b"null")) {
+            return false;
+        }
+        reasons += 1;
+        rest = after;
+    }
+    reasons > 0 && !ERROR.is_in(data)
 }
 
 /// Words that are searched for in every frame, prepared once: preparing costs more than searching.
@@ -144,12 +189,9 @@ pub(super) fn names_error(raw: &[u8]) -> bool {
 }
 
 static ERROR: Word = Word::new(|| Finder::new(b"\"error\""));
-static OPENAI_FINISH: Word = Word::new(|| Finder::new(b"\"finish_reason\":"));
-static ANTHROPIC_DELTA: Word = Word::new(|| Finder::new(b"content_block_delta"));
-static RESPONSES_DELTA: Word = Word::new(|| Finder::new(b".delta\""));
-static RESPONSES_FAILED: Word = Word::new(|| Finder::new(b".failed\""));
+static OPENAI_FINISH: Word = Word::new(|| Finder::new(b"\"finish_reason\""));
+static GEMINI_BLOCKED: Word = Word::new(|| Finder::new(b"\"blockReason\""));
 static GEMINI_FINISH: Word = Word::new(|| Finder::new(b"\"finishReason\""));
-static COHERE_DELTA: Word = Word::new(|| Finder::new(b"content-delta"));
 
 fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
     #[derive(Deserialize)]

@@ -49,14 +49,18 @@ fn events(frames: &[Bytes]) -> Vec<(Option<Vec<u8>>, Option<Vec<u8>>)> {
         .collect()
 }
 
+/// Longest stream that is cut at every byte.
+const CUT_MAX_BYTES: usize = 192;
+
 fuzz_target!(|input: (Vec<u8>, &[u8])| {
     let (sizes, stream) = input;
     let sizes: Vec<usize> = sizes.into_iter().map(usize::from).collect();
     let (whole, passed) = read(stream, &[]);
     assert_eq!(whole.concat(), stream, "no byte is lost or moved");
     assert_eq!(passed, stream, "what is kept passes unchanged");
-    for sizes in [&[1][..], &sizes] {
-        let (cut, passed) = read(stream, sizes);
+    let every_cut = (1..stream.len().min(CUT_MAX_BYTES)).map(|cut| vec![cut, stream.len()]);
+    for sizes in [vec![1], sizes].into_iter().chain(every_cut) {
+        let (cut, passed) = read(stream, &sizes);
         assert_eq!(cut.concat(), stream);
         // A cut within CR LF may leave the LF to the next frame, where it means nothing.
         assert_eq!(

@@ -513,3 +513,65 @@ proptest::proptest! {
         }
     }
 }
+
+/// Ends and errors that the usual look of a plain frame would hide.
+#[test]
+fn watching_misses_no_end_and_no_error_that_stands_in_an_odd_place() {
+    let cases = [
+        (
+            Dialect::OpenAiChat,
+            r#"data: {"choices":[{"finish_reason":null},{"finish_reason":"stop"}]}"#,
+        ),
+        (
+            Dialect::OpenAiChat,
+            r#"data: {"choices":[{"finish_reason":"stop","x":{"finish_reason":null}}]}"#,
+        ),
+        (
+            Dialect::OpenAiChat,
+            r#"data: {"choices":[{"finish_reason" : "stop"}],"x":{"finish_reason":null}}"#,
+        ),
+        (
+            Dialect::OpenAiChat,
+            "event: error\ndata: {\"choices\":[{\"finish_reason\":null}]}",
+        ),
+        (
+            Dialect::OpenAiChat,
+            "data: {\"choices\":[{\"finish_reason\":null}]}\nevent: error",
+        ),
+        (
+            Dialect::Anthropic,
+            r#"data: {"type":"message_delta","delta":{"stop_reason":"stop_sequence","stop_sequence":"content_block_delta"}}"#,
+        ),
+        (
+            Dialect::Anthropic,
+            "event: error\ndata: {\"type\":\"content_block_delta\"}",
+        ),
+        (
+            Dialect::Responses,
+            r#"data: {"type":"response.completed","response":{"metadata":{"k.delta":"x"}}}"#,
+        ),
+        (
+            Dialect::GeminiStream,
+            r#"data: {"promptFeedback":{"blockReason":"SAFETY"}}"#,
+        ),
+        (
+            Dialect::Cohere,
+            r#"data: {"type":"message-end","delta":{"finish_reason":"COMPLETE","tool":"content-delta"}}"#,
+        ),
+    ];
+    for (dialect, text) in cases {
+        let rules = rules(dialect.protocol());
+        let frame = Frame {
+            raw: format!("{text}\n\n").into(),
+        };
+        let full = classify(rules, dialect, &frame);
+        assert!(
+            matches!(
+                full,
+                Error(_) | FrameKind::Finish { .. } | FrameKind::Terminal { .. }
+            ),
+            "{text}: {full:?}"
+        );
+        assert_eq!(watch(rules, dialect, &frame), full, "{text}");
+    }
+}
