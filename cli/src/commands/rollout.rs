@@ -58,8 +58,8 @@ async fn start(arguments: &StartArguments) -> Result<(), Failure> {
         let checked = document::check(&document::read(file)?)
             .map_err(|problems| document::invalid(file, &problems))?;
         body.insert("document".to_owned(), checked.document);
-        let config = api.get(&format!("/admin/v1/gateways/{gateway}/config"));
-        etag = config.await?.etag.unwrap_or(etag);
+        let config = format!("/admin/v1/gateways/{gateway}/config");
+        etag = api.get(&config).await?.etag.unwrap_or(etag);
     }
     if let Some(revision) = arguments.revision {
         body.insert("revision".to_owned(), json!(revision));
