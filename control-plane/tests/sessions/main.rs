@@ -9,8 +9,11 @@
 )]
 
 mod configuration;
+mod enrolment;
 mod faults;
 mod outages;
+mod overrides;
 mod reports;
+mod rollouts;
 mod scripted;
 mod tls;

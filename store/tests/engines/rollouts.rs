@@ -103,6 +103,7 @@ async fn a_newer_write_supersedes_and_keeps_what_was_proven(test: TestStore) {
 async fn of_drivers_that_saw_the_same_version_one_wins(test: TestStore) {
     prepare(&test.store).await;
     write(&test.store, 2).await;
+    let seen = test.store.rollout("edge", 2).await.unwrap();
     let mut drivers = Vec::new();
     for number in 0..8 {
         let store = if number % 2 == 0 {
@@ -110,7 +111,7 @@ async fn of_drivers_that_saw_the_same_version_one_wins(test: TestStore) {
         } else {
             test.another().await
         };
-        let stored = store.rollout("edge", 2).await.unwrap();
+        let stored = seen.clone();
         drivers.push(tokio::spawn(async move {
             let mut rollout = stored.rollout;
             let mut agent = agent();
