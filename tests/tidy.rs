@@ -10,11 +10,12 @@ use std::process::Command;
 const MAX_LINES: usize = 500;
 
 /// Which crates of the workspace each crate may use.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("lanekeeper-breaker", &[]),
     ("lanekeeper-model", &["breaker"]),
     ("lanekeeper-serve", &[]),
     ("lanekeeper-sim-provider", &["serve"]),
+    ("lanekeeper-fleet-sim", &["model", "proto"]),
     ("lanekeeper-proto", &["model"]),
     ("lanekeeper-store", &["model"]),
     ("lanekeeper-agent", &["breaker", "model", "proto", "serve"]),
