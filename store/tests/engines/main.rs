@@ -14,6 +14,7 @@ mod agents;
 mod audit;
 mod drains;
 mod embedded;
+mod enrolment;
 mod idempotency;
 mod live;
 mod outages;
