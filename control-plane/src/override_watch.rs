@@ -15,6 +15,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 
+/// Share of the configuration's poll interval after which orders are looked for: even without a
+/// hint, and late by the jitter, an order is found within its second.
+const POLL_SHARE: f64 = 0.75;
 /// How far a poll may be from its time, as a share, so that replicas do not poll in step.
 const POLL_JITTER: f64 = 0.2;
 /// Shortest time between two polls, however many hints come.
@@ -82,6 +85,7 @@ impl OverrideWatch {
         interval: Duration,
         shutdown: CancellationToken,
     ) {
+        let interval = interval.mul_f64(POLL_SHARE);
         let mut healthy = true;
         let mut hinting = true;
         loop {

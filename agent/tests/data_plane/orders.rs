@@ -123,6 +123,70 @@ async fn order_ends_by_itself_with_one_line_and_one_count() {
 }
 
 #[tokio::test]
+async fn order_that_a_later_one_hid_comes_back_when_that_one_ends() {
+    let a = Upstream::start(completion("a")).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let mut short = order("2", Some("chat"), "a", OverrideAction::ForceClose);
+    short.remaining_ms = 300;
+    let set = [
+        order("1", Some("chat"), "a", OverrideAction::ForceOpen),
+        short,
+    ];
+    agent.plane.apply_overrides(&set);
+    assert_eq!(agent.cell("chat", "a")["override"], "force_close");
+    eventually("the earlier one holds again", || {
+        agent.cell("chat", "a")["override"] == "force_open"
+    })
+    .await;
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
+}
+
+#[tokio::test]
+async fn pools_order_holds_before_one_for_all_whatever_their_order() {
+    let a = Upstream::start(completion("a")).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let of_pool = order("1", Some("chat"), "a", OverrideAction::ForceClose);
+    let for_all = order("2", None, "a", OverrideAction::Drain);
+    for set in [[of_pool.clone(), for_all.clone()], [for_all, of_pool]] {
+        agent.plane.apply_overrides(&set);
+        assert_eq!(agent.cell("chat", "a")["override"], "force_close");
+        assert_eq!(agent.cell("", "a")["override"], "drain");
+    }
+}
+
+#[tokio::test]
+async fn orders_that_concern_no_cell_are_named_until_a_revision_has_it() {
+    let (a, b) = (
+        Upstream::start(completion("a")).await,
+        Upstream::start(completion("b")).await,
+    );
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    agent.plane.apply_overrides(&[
+        order("here", Some("chat"), "a", OverrideAction::Drain),
+        order("no-pool", Some("chta"), "a", OverrideAction::Drain),
+        order("no-lane", None, "b", OverrideAction::Reset),
+    ]);
+    assert_eq!(agent.plane.unmet_overrides(), ["no-pool", "no-lane"]);
+    agent.apply(&Document::new().lane("a", &a).lane("b", &b).yaml());
+    assert_eq!(agent.plane.unmet_overrides(), ["no-pool"]);
+    agent.plane.apply_overrides(&[]);
+    assert!(agent.plane.unmet_overrides().is_empty());
+}
+
+#[tokio::test]
+async fn reset_is_not_carried_out_again_by_a_set_that_lacked_it_in_between() {
+    let a = Upstream::start(json(503, "")).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).breaker(TRIP_AT_ONCE).yaml()).await;
+    let reset = [order("r", Some("chat"), "a", OverrideAction::Reset)];
+    agent.plane.apply_overrides(&reset);
+    chat("chat", false).send(agent.address).await;
+    assert_eq!(agent.cell("chat", "a")["state"], "open");
+    agent.plane.apply_overrides(&[]);
+    agent.plane.apply_overrides(&reset);
+    assert_eq!(agent.cell("chat", "a")["state"], "open");
+}
+
+#[tokio::test]
 async fn forced_close_serves_a_failing_lane_and_reset_forgets_once() {
     let a = Upstream::start(json(503, "")).await;
     let agent = Agent::start(&Document::new().lane("a", &a).breaker(TRIP_AT_ONCE).yaml()).await;
