@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
 
-struct Halves {
-    http: reqwest::Client,
-    token: String,
-    api: Vec<Process>,
-    control_planes: Vec<Process>,
+pub(crate) struct Halves {
+    pub(crate) http: reqwest::Client,
+    pub(crate) token: String,
+    pub(crate) api: Vec<Process>,
+    pub(crate) control_planes: Vec<Process>,
 }
 
-async fn start(folder: &Path) -> Halves {
+pub(crate) async fn start(folder: &Path) -> Halves {
     let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
     let servers = vec![
         ("LANEKEEPER_DATABASE_URL", postgres.create_database().await),
@@ -60,7 +60,7 @@ async fn start(folder: &Path) -> Halves {
 }
 
 impl Halves {
-    async fn get(&self, replica: usize, path: &str) -> Value {
+    pub(crate) async fn get(&self, replica: usize, path: &str) -> Value {
         let url = format!("{}{path}", self.api[replica].url("http"));
         let answer = self
             .http
