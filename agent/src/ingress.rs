@@ -23,7 +23,7 @@ use crate::trace::RequestTrace;
 use crate::visit::Visit;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{Request, Response};
+use http::{Request, Response, request};
 use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_serve::ConflictingLength;
@@ -52,7 +52,16 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
     if let (Some(trace), Ok(route)) = (&trace, &found) {
         trace.speaks(route.dialect);
     }
-    let answering = answer(worker, request, found, dialect, &id, began, trace.clone());
+    // The head stays here: every future that took it by value would be larger by it.
+    let (mut head, body) = request.into_parts();
+    let asking = Asking {
+        head: &mut head,
+        body,
+        dialect,
+        id: &id,
+        began,
+    };
+    let answering = answer(worker, asking, found, trace.clone());
     let response = match AssertUnwindSafe(answering).catch_unwind().await {
         Ok(response) => response,
         Err(_) => {
@@ -75,15 +84,23 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
     response
 }
 
+/// A request on its way.
+struct Asking<'a> {
+    head: &'a mut request::Parts,
+    body: Incoming,
+    /// What an error is told in.
+    dialect: Dialect,
+    id: &'a RequestId,
+    began: Instant,
+}
+
 async fn answer(
     worker: &Worker,
-    request: Request<Incoming>,
+    asking: Asking<'_>,
     found: Result<Route<'_>, path::Unknown>,
-    dialect: Dialect,
-    id: &RequestId,
-    began: Instant,
     trace: Option<RequestTrace>,
 ) -> Response<Body> {
+    let (dialect, id) = (asking.dialect, asking.id);
     let refuse = |kind: &ErrorKind| reply::refuse(dialect, kind, id);
     let Some(snapshot) = worker.snapshot() else {
         return refuse(&ErrorKind::Exhausted {
@@ -91,13 +108,13 @@ async fn answer(
         });
     };
     let most = snapshot.limits.inbound_max;
-    let Some(mut visit) = Visit::begin(worker.counters(), most, worker.cut(), began) else {
+    let Some(mut visit) = Visit::begin(worker.counters(), most, worker.cut(), asking.began) else {
         return refuse(&ErrorKind::Exhausted {
             retry_after: BUSY_RETRY_AFTER,
         });
     };
     visit.traced(trace);
-    let caller = match snapshot.clients.admit(request.headers()) {
+    let caller = match snapshot.clients.admit(&asking.head.headers) {
         Ok(caller) => caller,
         Err(refused) => {
             visit.end(RequestOutcome::ClientFault);
@@ -111,16 +128,8 @@ async fn answer(
     };
     let served = match found {
         Ok(route) => {
-            serve(
-                worker,
-                &snapshot,
-                &caller,
-                route,
-                request,
-                id,
-                visit.trace(),
-            )
-            .await
+            let trace = visit.trace();
+            serve(worker, &snapshot, &caller, route, asking, trace).await
         }
         Err(_) => Err(ErrorKind::NoRoute),
     };
@@ -161,20 +170,20 @@ async fn serve(
     snapshot: &Arc<Snapshot>,
     caller: &Caller,
     route: Route<'_>,
-    request: Request<Incoming>,
-    id: &RequestId,
+    asking: Asking<'_>,
     trace: Option<&RequestTrace>,
 ) -> Result<Served, ErrorKind> {
-    if request.method() != route.method() {
+    let Asking { head, body, id, .. } = asking;
+    if head.method != route.method() {
         return Err(ErrorKind::MethodNotAllowed {
             allow: route.allow(),
         });
     }
-    let told = request.extensions().get::<ConflictingLength>();
+    let told = head.extensions.get::<ConflictingLength>();
     let fault = told
         .map(|_| headers::BOTH_LENGTHS)
-        .or_else(|| headers::conflicting_length(request.headers()))
-        .or_else(|| headers::host_fault(request.version(), request.headers()));
+        .or_else(|| headers::conflicting_length(&head.headers))
+        .or_else(|| headers::host_fault(head.version, &head.headers));
     if let Some(fault) = fault {
         return Err(ErrorKind::BadRequest {
             message: format!("{fault}."),
@@ -186,14 +195,13 @@ async fn serve(
         let named = route.model.as_deref();
         return catalogue::answer(snapshot, caller, dialect, named).map(Served::Document);
     }
-    let query = request.uri().query().map(str::to_owned);
+    let query = head.uri.query().map(str::to_owned);
     let in_path = route.model.map(std::borrow::Cow::into_owned);
-    let (head, incoming) = request.into_parts();
     let upload_began = clock::now();
     let cut = worker.cut();
     let body = tokio::select! {
         biased;
-        body = body::read(incoming, &head.headers, &snapshot.limits) => body?,
+        body = body::read(body, &head.headers, &snapshot.limits) => body?,
         () = cut.cancelled() => return Err(ErrorKind::ShuttingDown),
     };
     let waited = clock::now().saturating_duration_since(upload_began);
@@ -214,7 +222,7 @@ async fn serve(
         snapshot: Arc::clone(snapshot),
         asked: Asked {
             dialect,
-            headers: head.headers,
+            headers: std::mem::take(&mut head.headers),
             body,
             model: places,
             streams,
