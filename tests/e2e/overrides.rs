@@ -1,7 +1,8 @@
 //! Operators' orders from the API to every agent: how fast, how they end, and what they do to traffic.
 
+use crate::halves;
 use futures_util::StreamExt;
-use lanekeeper_tests::{Fleet, Options, Process, eventually, holds_for};
+use lanekeeper_tests::{Fleet, Options, Process, command, eventually, holds_for};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -55,8 +56,12 @@ async fn show(fleet: &Fleet, order: &Value) -> Result<Value, String> {
 
 /// A cell of pool `chat` in an agent's own /stats.
 async fn cell_at(fleet: &Fleet, agent: &Process, lane: &str) -> Result<Value, String> {
+    cell_of(&fleet.http, agent, lane).await
+}
+
+async fn cell_of(http: &reqwest::Client, agent: &Process, lane: &str) -> Result<Value, String> {
     let url = format!("{}/stats", agent.url("ops"));
-    let answer = fleet.http.get(url).send().await;
+    let answer = http.get(url).send().await;
     let stats: Value = answer.map_err(|e| e.to_string())?.json().await.unwrap();
     let lanes = stats["lanes"].as_array().ok_or("no lanes")?;
     let lane = lanes.iter().find(|entry| entry["lane"] == lane);
@@ -450,4 +455,148 @@ async fn reset_closes_an_open_cell_once() {
     acks(&fleet, &other, "applied", 1).await;
     let cell = cell_at(&fleet, &fleet.agents[0], "gpt-east").await.unwrap();
     assert_eq!(cell["state"], "open", "reset a second time: {cell}");
+}
+
+#[tokio::test]
+async fn order_given_at_one_replica_reaches_agents_of_all_and_is_shown_alike_by_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let halves = halves::start(folder.path()).await;
+    let document = json!({
+        "gateway": "edge",
+        "providers": {"one": {"protocol": "openai", "api_key": null,
+            "base_url": "http://127.0.0.1:9/v1"}},
+        "models": {"a": {"provider": "one"}, "gpt-east": {"provider": "one"}},
+        "pools": {"chat": {"members": [{"target": "a"}, {"target": "gpt-east"}]}},
+    });
+    let post = |replica: usize, path: &str, body: &Value| {
+        let url = format!("{}{path}", halves.api[replica].url("http"));
+        let request = halves.http.post(url).bearer_auth(&halves.token).json(body);
+        async move { request.send().await.unwrap() }
+    };
+    let created = post(0, "/admin/v1/gateways", &document).await;
+    assert_eq!(created.status(), 201);
+    let mut agents = Vec::new();
+    for (number, control_plane) in halves.control_planes.iter().enumerate() {
+        let arguments = [
+            "agent".to_owned(),
+            "--insecure".to_owned(),
+            format!("--control-plane=http://{}", control_plane.address("grpc")),
+            "--gateway=edge".to_owned(),
+            format!("--name=node-{number}"),
+            "--listen=127.0.0.1:0".to_owned(),
+            "--ops-listen=127.0.0.1:0".to_owned(),
+        ];
+        let log = folder.path().join(format!("agent-{number}.log"));
+        let listeners = ["proxy", "ops"];
+        let agent = Process::start(&arguments, &[], &listeners, &log).await;
+        agents.push(agent.unwrap());
+    }
+    let ordered = |wanted: Value| {
+        let (agents, http) = (&agents, &halves.http);
+        let all_are = move || {
+            let wanted = wanted.clone();
+            async move {
+                for agent in agents {
+                    let cell = cell_of(http, agent, "gpt-east").await?;
+                    if cell["override"] != wanted {
+                        return Err(cell.to_string());
+                    }
+                }
+                Ok(())
+            }
+        };
+        eventually("both agents obey", BOUND, all_are)
+    };
+    ordered(Value::Null).await;
+    let asked = Instant::now();
+    let given = post(1, OVERRIDES, &order("drain", 300)).await;
+    assert_eq!(given.status(), 201);
+    let given: Value = given.json().await.unwrap();
+    ordered(json!("drain")).await;
+    let took = asked.elapsed();
+    println!("over PostgreSQL and Redis: on 2 agents of 2 control planes after {took:?}");
+    assert!(took < IN_FORCE_BOUND, "{took:?}");
+    let path = format!("{OVERRIDES}/{}", given["id"].as_str().unwrap());
+    for replica in 0..2 {
+        eventually("both agents are said to obey", BOUND, || async {
+            let shown = halves.get(replica, &path).await;
+            match shown["agents_applied"] == 2 {
+                true => Ok(()),
+                false => Err(shown.to_string()),
+            }
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn operator_orders_looks_and_releases_from_the_command_line() {
+    let fleet = Fleet::start(Options::default()).await.unwrap();
+    let url = fleet.server.url("http");
+    let environment = [
+        ("LANEKEEPER_URL", url.as_str()),
+        ("LANEKEEPER_TOKEN", &fleet.token),
+        ("LANEKEEPER_GATEWAY", "edge"),
+    ];
+    let run = async |words: &str| {
+        let words: Vec<&str> = words.split(' ').collect();
+        let output = command(&words, &environment).await;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let said = (text(&output.stdout), text(&output.stderr));
+        (output.status.code().unwrap(), said.0, said.1)
+    };
+    let (code, given, said) = run(
+        "override force-open --lane gpt-east --pool chat --reason fire --ttl 10m --label node=2 --wait -o json",
+    )
+    .await;
+    assert_eq!(code, 0, "{said}");
+    let given: Value = serde_json::from_str(&given).unwrap();
+    assert_eq!(
+        given["acks"][0]["state"], "applied",
+        "--wait waits: {given}"
+    );
+    assert_eq!(given["agents"], json!({"node": "2"}));
+    assert!((590.0..=600.0).contains(&given["remaining_secs"].as_f64().unwrap()));
+    let wanted = [Value::Null, Value::Null, json!("force_open")];
+    are_ordered(&fleet, &wanted, IN_FORCE_BOUND).await;
+    let id = given["id"].as_str().unwrap();
+
+    let (code, listed, _) = run("override list").await;
+    assert_eq!(code, 0);
+    let heading = listed.lines().next().unwrap();
+    assert!(
+        heading.starts_with("ID") && !heading.contains("LABELS"),
+        "{listed}"
+    );
+    assert!(listed.contains(id) && listed.contains("fire"), "{listed}");
+    let (_, wide, _) = run("override list -o wide").await;
+    assert!(wide.contains("LABELS") && wide.contains("node=2"), "{wide}");
+    let (_, yaml, _) = run("override list -o yaml").await;
+    assert!(yaml.starts_with("overrides:"), "{yaml}");
+    let (_, shown, _) = run(&format!("override show {id}")).await;
+    assert!(
+        shown.contains("node-2") && shown.contains("applied"),
+        "{shown}"
+    );
+
+    let (code, said, _) = run(&format!("override release {id} --wait --message over")).await;
+    assert_eq!((code, said.contains("released")), (0, true), "{said}");
+    assert_eq!(ordered(&fleet).await.unwrap(), vec![Value::Null; 3]);
+    let (_, all, _) = run("override list --all").await;
+    assert!(all.contains("released"), "{all}");
+
+    let (code, _, said) = run("override drain --lane gpt-esat --reason typing --ttl 5s").await;
+    assert_eq!((code, said.contains("/lane")), (3, true), "{said}");
+    let (code, _, said) = run("override drain --lane gpt-east --reason x").await;
+    assert_eq!((code, said.contains("--ttl")), (2, true), "{said}");
+    let (code, _, said) = run("override release nothing").await;
+    assert_eq!(code, 7, "{said}");
+    run("override drain --lane gpt-west --pool chat --reason first --ttl 1m").await;
+    let last = "override force-open --lane gpt-east --pool chat --reason last --ttl 1m";
+    let (code, _, said) = run(last).await;
+    assert_eq!((code, said.contains("allow_empty")), (5, true), "{said}");
+    let (code, _, said) = run(&format!("{last} --allow-empty --wait")).await;
+    assert_eq!(code, 0, "{said}");
+    let (code, _, said) = run("override reset --lane gpt-east --reason again --wait").await;
+    assert_eq!(code, 0, "{said}");
 }
