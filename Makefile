@@ -5,7 +5,7 @@ VENV := .venv
 PYTHON := python3
 FUZZ_SECS := 20
 
-.PHONY: help run test fuzz bench lint audit fmt web setup setup-bench clean
+.PHONY: help run test soak fuzz bench lint audit fmt web setup setup-bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ run: ## build and start the demonstration: control plane, three agents, simulate
 test: setup ## install what the tests need when it is missing, then run every test
 	cargo build --locked --workspace --all-targets
 	cargo test --locked --workspace
+
+soak: ## outages of half a minute under 200 calls a second, three ways to fail; some five minutes
+	cargo bench --locked -p lanekeeper-agent --bench soak
 
 fuzz: ## feed every reader of strangers' bytes with random ones, $(FUZZ_SECS) seconds each
 	scripts/install-cargo-fuzz.sh

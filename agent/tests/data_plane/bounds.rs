@@ -7,6 +7,8 @@ use crate::upstream::{
     DONE, FINISH, ROLE, Step, Upstream, chunk, completion, delta, stream, stream_end, stream_head,
 };
 use std::time::Duration;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 
 /// More than the largest frame that is kept.
 const ENDLESS_BYTES: usize = 17 * 1024 * 1024;
@@ -122,4 +124,64 @@ async fn healthy_stream_outlives_all_bounds_on_its_beginning() {
     agent.settles().await;
     assert_eq!(agent.lane("a")["ok"], 1);
     assert_eq!(agent.lane("a")["failed"], 0);
+}
+
+/// Field report B54: headers are no answer. What follows them is bounded by the time of all attempts
+/// together, where nothing else bounds it.
+#[tokio::test]
+async fn silence_behind_the_headers_ends_with_the_budget() {
+    let a = Upstream::start(vec![stream_head(), Step::Hang]).await;
+    let b = Upstream::start(stream(&["hello"])).await;
+    let document = |bound: &str| {
+        Document::new()
+            .lane_at("a", a.address, 1, bound)
+            .lane("b", &b)
+            .pool("failover: {timeout_secs: 0.8}")
+            .yaml()
+    };
+    let agent = Agent::start(&document("attempt_timeout_ms: 100")).await;
+    let (got, took) = timed(chat("chat", true).send(agent.address)).await;
+    assert_eq!(got.status, 503, "{got:?}");
+    assert!((750..2_000).contains(&took.as_millis()), "{took:?}");
+    assert_eq!(agent.cell("chat", "a")["window"]["failed"], 1);
+    assert_eq!(agent.cell("chat", "a")["cause"]["kind"], "timeout");
+
+    // A bound on the first content leaves time for the sibling.
+    let agent = Agent::start(&document("first_content_timeout_ms: 200")).await;
+    let got = chat("chat", true).send(agent.address).await;
+    assert_eq!(got.header("x-lanekeeper-lane"), Some("b"), "{got:?}");
+    assert_eq!(agent.cell("chat", "a")["window"]["failed"], 1);
+}
+
+/// A bound on the time of headers is a new one for every new connection.
+#[tokio::test]
+async fn bound_on_the_callers_headers_follows_the_configuration() {
+    let a = Upstream::start(completion("a")).await;
+    let document = |secs: f64| {
+        Document::new()
+            .lane("a", &a)
+            .rest(&format!("limits: {{header_timeout_secs: {secs}}}"))
+            .yaml()
+    };
+    let agent = Agent::start(&document(60.0)).await;
+    let half_a_head = async || {
+        let mut stream = TcpStream::connect(agent.address).await.unwrap();
+        stream.write_all(b"POST /v1/").await.unwrap();
+        stream
+    };
+    let mut patient = half_a_head().await;
+    // Served behind it, so the listener has accepted the one before.
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 200);
+    agent.apply(&document(0.3));
+    let mut cut = half_a_head().await;
+    let mut answer = Vec::new();
+    let (read, took) = timed(cut.read_to_end(&mut answer)).await;
+    assert!(read.is_ok() && took < Duration::from_secs(5), "{took:?}");
+    patient
+        .write_all(b"nowhere HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    patient.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 404"), "{answer}");
 }

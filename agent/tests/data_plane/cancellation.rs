@@ -68,6 +68,106 @@ async fn caller_that_leaves_ends_its_search_for_a_lane() {
     }
 }
 
+/// Wherever the lane is with its answer, the caller's leaving closes the connection to it at once.
+#[tokio::test]
+async fn caller_that_leaves_closes_the_lanes_connection_at_every_phase() {
+    let content = delta("a");
+    let then = |frames: &[&str]| {
+        let mut script = vec![stream_head()];
+        script.extend(frames.iter().map(|frame| chunk(frame)));
+        script.push(Step::Hang);
+        script
+    };
+    let document = |status: u16, sent: usize| {
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: 999999\r\n\r\n{}",
+            "x".repeat(sent)
+        );
+        vec![Step::Write(head.into_bytes()), Step::Hang]
+    };
+    // What the lane does, what the caller has seen of it, and what it counts for the budget.
+    let rows = [
+        ("before the headers", vec![Step::Hang], None, 0),
+        ("after the headers", then(&[]), None, 0),
+        ("after a ping", then(&[": ping\n\n"]), None, 0),
+        ("after lifecycle", then(&[ROLE]), None, 0),
+        ("after content", then(&[ROLE, &content]), Some(&*content), 1),
+        (
+            "in the next content",
+            then(&[&content, &content, &content[..20]]),
+            Some(&*content),
+            1,
+        ),
+        ("in a document", document(200, 100), None, 0),
+        (
+            "in a long document",
+            document(200, 400_000),
+            Some("xxxx"),
+            1,
+        ),
+        ("in the text of an error", document(503, 100), None, 0),
+    ];
+    for (phase, script, seen, spent) in rows {
+        let a = Upstream::start(script).await;
+        let b = Upstream::start(completion("b")).await;
+        let document = Document::new()
+            .lane_at("a", a.address, 5, "max_concurrent: 3, max_requests: 9")
+            .lane("b", &b);
+        let agent = Agent::start(&document.yaml()).await;
+        let address = agent.address;
+        let awaited = seen.map(str::to_owned);
+        let caller = tokio::spawn(async move {
+            let mut answer = chat("chat", true).begin(address).await;
+            if let Some(text) = awaited {
+                answer.until(&text).await;
+            }
+            answer.rest().await
+        });
+        eventually(phase, || a.hanging() == 1).await;
+        if seen.is_some() {
+            eventually(phase, || agent.cell("chat", "a")["window"]["ok"] == 1).await;
+        }
+        caller.abort();
+        let ((), took) = timed(eventually(phase, || a.gone() == 1)).await;
+        assert!(took < Duration::from_secs(1), "{phase}: {took:?}");
+        agent.settles().await;
+        assert_eq!(b.hits(), 0, "{phase}: nobody else is asked");
+        let (lane, cell) = (agent.lane("a"), agent.cell("chat", "a"));
+        assert_eq!(lane["permits_available"], 3, "{phase}: {lane}");
+        assert_eq!(lane["requests_spent"], spent, "{phase}: {lane}");
+        assert_eq!(
+            (&lane["ok"], &lane["failed"]),
+            (&0.into(), &0.into()),
+            "{phase}"
+        );
+        assert_eq!(cell["window"]["failed"], 0, "{phase}: {cell}");
+        assert_eq!(cell["parked_remaining_s"], 0.0, "{phase}: {cell}");
+    }
+}
+
+/// Also a caller that reads nothing may leave, while the lane has more to give than fits.
+#[tokio::test]
+async fn caller_that_does_not_read_and_leaves_closes_the_lanes_connection() {
+    let long = delta(&"x".repeat(1024 * 1024));
+    let mut script = vec![stream_head()];
+    script.extend(std::iter::repeat_n(chunk(&long), 64));
+    let a = Upstream::start(script).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let answer = chat("chat", true).begin(agent.address).await;
+    eventually("the content has begun", || {
+        agent.cell("chat", "a")["window"]["ok"] == 1
+    })
+    .await;
+    drop(answer);
+    let ((), took) = timed(eventually("the lane's connection is closed", || {
+        a.gone() == 1
+    }))
+    .await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    agent.settles().await;
+    assert_eq!(agent.lane("a")["failed"], 0);
+}
+
 async fn leave_at_random(requests: Vec<(u8, u8, u64)>, falls_back: bool) {
     let (a, b) = (
         Upstream::start(completion("a")).await,

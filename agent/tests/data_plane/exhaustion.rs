@@ -251,3 +251,153 @@ async fn failure_that_benches_no_lane_asks_for_a_short_wait() {
         assert_eq!(retry_after(&got), 2, "{got:?}");
     }
 }
+
+/// Field report B91: what a pool of one member does when that is benched.
+#[tokio::test]
+async fn single_benched_member_is_dealt_with_as_the_pool_says() {
+    for (policy, status, hits, degraded) in [
+        ("reject", 503, 0, None),
+        ("least_bad", 200, 1, Some("least_bad")),
+        ("fail_open", 200, 1, Some("fail_open")),
+        ("{queue: {max_ms: 9000}}", 503, 0, None),
+        ("{fallback_pool: spare}", 200, 0, None),
+    ] {
+        let (a, b) = (
+            Upstream::start(json(503, "")).await,
+            Upstream::start(completion("spare")).await,
+        );
+        let document = Document::new()
+            .lane("a", &a)
+            .lane_at("b", b.address, 0, "")
+            .breaker(TRIP_AT_ONCE)
+            .pool("on_exhausted: reject")
+            .rest("  spare: {members: [{target: b}]}");
+        let agent = Agent::start(&document.yaml()).await;
+        assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
+        // A pool's policy may change while its member is benched.
+        let changed = document.pool(&format!("on_exhausted: {policy}"));
+        agent.apply(&changed.yaml());
+        a.always(completion("a"));
+        let before = a.hits();
+        let (got, took) = timed(chat("chat", false).send(agent.address)).await;
+        assert_eq!(got.status, status, "{policy}: {got:?}");
+        assert_eq!(a.hits() - before, hits, "{policy}");
+        assert_eq!(got.header("x-lanekeeper-degraded"), degraded, "{policy}");
+        assert_eq!(
+            got.header("retry-after").is_some(),
+            status == 503,
+            "{policy}"
+        );
+        assert!(took < Duration::from_secs(2), "{policy}: {took:?}");
+        let rescued = policy.contains("spare");
+        assert_eq!(b.hits(), usize::from(rescued), "{policy}");
+    }
+}
+
+/// Field report B99: hops, a second pool and the queue share one deadline.
+#[tokio::test]
+async fn one_deadline_covers_hops_fallback_and_queue() {
+    let hanging = Upstream::start(vec![Step::Hang]).await;
+    let gate = Arc::new(Semaphore::new(0));
+    let busy = Upstream::start(vec![Step::Gate(Arc::clone(&gate))]).await;
+    let mut document = Document::new();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        document = document.lane_at(name, hanging.address, 1, "attempt_timeout_ms: 400");
+    }
+    let yaml = document
+        .lane_at("g", busy.address, 1, "max_concurrent: 1")
+        .pool("failover: {timeout_secs: 1.5, max_hops: 1}\non_exhausted: {fallback_pool: spare}")
+        .rest(
+            "  spare: {members: [{target: f}, {target: g}], failover: {timeout_secs: 9}, \
+             on_exhausted: {queue: {max_ms: 8000}}}",
+        )
+        .yaml()
+        .replace(
+            "      - {target: f, weight: 1}\n      - {target: g, weight: 1}\n",
+            "",
+        );
+    let agent = Agent::start(&yaml).await;
+    let address = agent.address;
+    let first = tokio::spawn(async move { chat("g", false).send(address).await });
+    eventually("the permit is taken", || busy.hits() == 1).await;
+    let (got, took) = timed(chat("chat", false).send(agent.address)).await;
+    assert_eq!(got.status, 503, "{got:?}");
+    assert_eq!(got.header("x-lanekeeper-attempts"), Some("3"));
+    assert!((1_400..2_500).contains(&took.as_millis()), "{took:?}");
+    first.abort();
+}
+
+/// Field report B107: lanes that are benched free no permit, so nobody waits for them.
+#[tokio::test]
+async fn rate_limits_everywhere_are_answered_at_once_also_with_a_queue() {
+    for streams in [false, true] {
+        let a = Upstream::start(json(429, "")).await;
+        let document = Document::new()
+            .lane_at("a", a.address, 1, "max_concurrent: 9")
+            .lane_at("b", a.address, 1, "max_concurrent: 9")
+            .pool("on_exhausted: {queue: {max_ms: 9000}}");
+        let agent = Agent::start(&document.yaml()).await;
+        let (got, took) = timed(chat("chat", streams).send(agent.address)).await;
+        assert_eq!((got.status.as_u16(), a.hits()), (429, 2), "{got:?}");
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+}
+
+/// Field report B92: each pool is visited once, each lane asked once, and then it is over.
+#[tokio::test]
+async fn chain_of_pools_ends_where_it_ends() {
+    let a = Upstream::start(json(503, "")).await;
+    let yaml = Document::new()
+        .lane("a", &a)
+        .pool("on_exhausted: {fallback_pool: q}")
+        .rest(
+            "  q: {members: [{target: a}], on_exhausted: {fallback_pool: r}}\n  \
+             r: {members: [{target: a}]}",
+        )
+        .yaml();
+    let agent = Agent::start(&yaml).await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!((got.status.as_u16(), a.hits()), (503, 1), "{got:?}");
+    for (to, cycle) in [("chat", "chat"), ("q", "q")] {
+        let cyclic = yaml.replace(
+            "r: {members: [{target: a}]}",
+            &format!("r: {{members: [{{target: a}}], on_exhausted: {{fallback_pool: {to}}}}}"),
+        );
+        let problems = lanekeeper_model::document::check_yaml(&cyclic).unwrap_err();
+        let told = format!("{problems:?}");
+        assert!(told.contains(cycle) && told.contains("r"), "{told}");
+    }
+    // The running configuration stays.
+    assert_eq!(agent.plane.applied().unwrap().revision, 1);
+}
+
+/// The provider's own cell counts for the wait like the pool's.
+#[tokio::test]
+async fn wait_is_as_long_as_the_providers_cell_says_while_a_probe_of_the_pools_runs() {
+    let gate = Arc::new(Semaphore::new(0));
+    let a = Upstream::start(json(503, "")).await;
+    let own = "breaker: {trip: {mode: consecutive, consecutive_n: 2}, base_cooldown_secs: 40, \
+               max_cooldown_secs: 80, jitter_ratio: 0, jitter_floor_secs: 0}";
+    let yaml = Document::new()
+        .lane("a", &a)
+        .breaker(
+            "{trip: {mode: consecutive, consecutive_n: 1}, base_cooldown_secs: 0.1, \
+             max_cooldown_secs: 0.1, jitter_ratio: 0, jitter_floor_secs: 0}",
+        )
+        .yaml()
+        .replace("api_key: null", &format!("api_key: null, {own}"));
+    let agent = Agent::start(&yaml).await;
+    let address = agent.address;
+    chat("chat", false).send(address).await;
+    agent.cooled("chat", "a").await;
+    // The pool's probe is under way when the provider's cell opens by a direct call.
+    a.next(vec![Step::Gate(Arc::clone(&gate))]);
+    let probe = tokio::spawn(async move { chat("chat", false).send(address).await });
+    eventually("the probe is under way", || a.hits() == 2).await;
+    assert_eq!(agent.cell("chat", "a")["state"], "half_open");
+    chat("a", false).send(address).await;
+    let got = chat("chat", false).send(address).await;
+    assert_eq!((got.status.as_u16(), a.hits()), (503, 3), "{got:?}");
+    assert!((38..=40).contains(&retry_after(&got)), "{got:?}");
+    probe.abort();
+}

@@ -110,11 +110,25 @@ impl Agent {
 }
 
 /// The time it took, for tests about bounds.
-#[expect(clippy::disallowed_methods, reason = "the tests' one clock reader")]
 pub(crate) async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
-    let began = std::time::Instant::now();
+    let watch = Stopwatch::start();
     let result = work.await;
-    (result, began.elapsed())
+    (result, watch.elapsed())
+}
+
+/// Time since its start.
+#[derive(Clone, Copy)]
+pub(crate) struct Stopwatch(std::time::Instant);
+
+impl Stopwatch {
+    #[expect(clippy::disallowed_methods, reason = "the tests' one clock reader")]
+    pub(crate) fn start() -> Self {
+        Self(std::time::Instant::now())
+    }
+
+    pub(crate) fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
 }
 
 /// Waits until `holds` does.

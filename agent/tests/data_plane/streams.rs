@@ -1,6 +1,7 @@
 //! After the first content: how streams end, well and badly.
 
 use crate::caller::{Ask, chat};
+use crate::dialects::{ALL, cut};
 use crate::gateway::{Agent, Document, eventually};
 use crate::upstream::{
     DONE, ERROR_FRAME, FINISH, ROLE, Script, Step, Upstream, chunk, completion, delta, stream,
@@ -261,6 +262,41 @@ async fn end_of_the_grace_cuts_streams_with_an_error_event_and_blames_nobody() {
     assert!(got.body.contains("\"error\""), "{}", got.body);
     agent.settles().await;
     assert_eq!(agent.cell("chat", "a")["window"]["failed"], 0);
+}
+
+#[tokio::test]
+async fn end_of_the_grace_speaks_every_dialect_before_and_after_content() {
+    for dialect in ALL {
+        let started = |frames: &[&str]| {
+            let mut script = cut(frames);
+            script.pop();
+            script.push(Step::Hang);
+            script
+        };
+        let a = Upstream::start(started(&[dialect.lifecycle])).await;
+        a.next(started(&[dialect.lifecycle, dialect.content]));
+        let agent = dialect.agent(&Document::new().lane("a", &a)).await;
+        let mut running = dialect.ask(true).begin(agent.address).await;
+        running.until(dialect.content).await;
+        let (ask, address) = (dialect.ask(true), agent.address);
+        let waiting = tokio::spawn(async move { ask.send(address).await });
+        eventually("the second has its lifecycle frame", || a.hanging() == 2).await;
+        agent.drain.closing.cancel();
+
+        let got = running.rest().await;
+        let told = got.body.rsplit_once(dialect.content).unwrap().1;
+        assert!(
+            !got.whole && told.starts_with(dialect.error_event),
+            "{told}"
+        );
+        assert!(told.contains("shutting down"), "{told}");
+        let got = waiting.await.unwrap();
+        assert_eq!((got.status.as_u16(), got.whole), (503, true), "{got:?}");
+        assert!(got.body.contains("shutting down"), "{got:?}");
+        assert_eq!(got.header("content-type"), Some("application/json"));
+        agent.settles().await;
+        assert_eq!(agent.lane("a")["failed"], 0, "{}", dialect.protocol);
+    }
 }
 
 #[tokio::test]
