@@ -7,6 +7,7 @@ mod agent_view;
 mod aggregate;
 mod index;
 mod mention;
+mod ordered;
 mod record;
 mod summary;
 mod view;
@@ -15,6 +16,7 @@ pub use acknowledgement::{AckState, Acknowledgement, OrderTimes, acknowledgement
 pub use agent_view::{AgentView, agent_view};
 pub use aggregate::fleet_view;
 pub use index::{FleetIndex, FoldedFleet};
+pub use ordered::{ExplainedOverride, explain_overrides};
 pub use record::{
     AgentRecord, AgentState, FreshWindows, GONE_AFTER_MS, HeldOverrides, Rejected, STALE_AFTER_MS,
     agent_state, reports_freshly,

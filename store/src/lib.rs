@@ -47,7 +47,7 @@ pub use live::{
     ANNOUNCE_INTERVAL, Changes, Cursor, HINTS_MAX, Hint, LiveView, MemoryLive, Put, RECORD_TTL,
     RedisLive, RedisLiveOptions, SHARE_OVERDUE, SHARE_TTL, SeenShare, Share,
 };
-pub use overrides::{NewOverride, OVERRIDES_STANDING_MAX, OverrideRow, Standing};
+pub use overrides::{ALL_STANDING_MAX, NewOverride, OVERRIDES_STANDING_MAX, OverrideRow, Standing};
 pub use revisions::Revision;
 pub use rollouts::{Course, RolloutStart, StoredRollout};
 pub use tokens::{ExposeSecret, NewToken, Principal, Role, SecretString, TOKENS_MAX, TokenRow};

@@ -20,6 +20,9 @@ const KIND: &str = "override";
 /// The most orders of one gateway that may stand at a time.
 pub const OVERRIDES_STANDING_MAX: u32 = 1000;
 
+/// The most orders of all gateways together that one call answers with.
+pub const ALL_STANDING_MAX: u32 = 20_000;
+
 /// What an order's columns are read by.
 type OverrideColumns = (
     String,
@@ -200,6 +203,27 @@ impl ConfigStore {
             generation: from_stored(generation)?,
             rows: rows.into_iter().map(row_of).collect::<Result<_, _>>()?,
         })
+    }
+
+    /// The orders of all gateways that stand at a time, the earliest of each gateway first, at most
+    /// [`ALL_STANDING_MAX`].
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`], [`Error::Corrupt`].
+    pub async fn all_standing_overrides(&self, now_ms: u64) -> Result<Vec<OverrideRow>, Error> {
+        let mut session = self.engine.session().await?;
+        let rows: Vec<OverrideColumns> = fetch!(&mut session, connection => {
+            sqlx::query_as(
+                "SELECT id, gateway, number, action, pool, lane, agents, reason, actor,
+                        created_ms, expires_ms, released_ms
+                 FROM overrides WHERE released_ms IS NULL AND expires_ms > $1
+                 ORDER BY gateway, number LIMIT $2",
+            )
+            .bind(to_stored(now_ms))
+            .bind(i64::from(ALL_STANDING_MAX))
+            .fetch_all(connection)
+        })?;
+        rows.into_iter().map(row_of).collect()
     }
 
     /// The counter of every gateway that ever had an order, by name. Cheap: orders are not read.

@@ -146,6 +146,9 @@ async fn order_is_in_force_on_three_agents_within_a_second_and_released_as_fast(
     })
     .await;
     assert_eq!(cell["override"]["action"], "force_open", "{cell}");
+    assert_eq!(cell["override"]["id"], force_open["id"], "{cell}");
+    assert_eq!(cell["override"]["reason"], "the east burns", "{cell}");
+    assert!(cell["override"]["expires_in_secs"].as_f64().unwrap() > 250.0);
     assert_eq!(cell["state"], "open", "{cell}");
 
     let asked = Instant::now();

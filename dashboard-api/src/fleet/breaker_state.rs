@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
-use lanekeeper_model::fleet::{Summary, ViewState};
+use lanekeeper_model::fleet::{Summary, ViewState, explain_overrides};
 use lanekeeper_model::{FleetView, ViewQuery};
 use std::sync::Arc;
 
@@ -119,6 +119,7 @@ pub(crate) async fn view(
         picture.folded.view(&query)
     };
     view.partial = picture.partial;
+    explain_overrides(&mut view, &picture.overrides, picture.now_ms);
     Ok(view)
 }
 

@@ -16,6 +16,9 @@ pub(super) fn timeless(mut view: FleetView) -> FleetView {
     for cell in &mut view.cells {
         cell.opened_for_secs = cell.opened_for_secs.map(|_| 0.0);
         cell.next_probe_in_secs = cell.next_probe_in_secs.map(|_| 0.0);
+        if let Some(order) = &mut cell.override_ {
+            order.expires_in_secs = order.expires_in_secs.map(|_| 0.0);
+        }
         if let Some(advisory) = &mut cell.advisory {
             advisory.expires_in_secs = advisory.expires_in_secs.map(|_| 0.0);
         }

@@ -5,10 +5,10 @@ use super::gather::Gathered;
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
-use lanekeeper_model::fleet::{FoldedFleet, agent_state};
+use lanekeeper_model::fleet::{ExplainedOverride, FoldedFleet, agent_state};
 use lanekeeper_model::rollout::Rollout;
 use lanekeeper_model::{AgentRecord, AgentState, FreshWindows, GatewayName};
-use lanekeeper_store::Course;
+use lanekeeper_store::{Course, OverrideRow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,6 +30,8 @@ pub(crate) struct Picture {
     pub(super) targets: BTreeMap<GatewayName, (u64, String)>,
     /// The rollouts that decide who has the current revision already.
     rollouts: BTreeMap<GatewayName, Rollout>,
+    /// The operators' orders that stand.
+    pub(super) overrides: BTreeMap<GatewayName, Vec<ExplainedOverride>>,
     /// True when the live view or the store did not answer and older records stand in.
     pub(super) partial: bool,
     /// Set when there is nothing at all to show.
@@ -142,11 +144,15 @@ pub(super) async fn take(
             Ok(None)
         }
     };
-    let (changes, shares, facts, courses) = tokio::join!(
+    let (changes, shares, facts, courses, orders) = tokio::join!(
         in_time("live view", app.live.changes(gathered.cursor())),
         in_time("live view", app.live.shares()),
         in_time("configuration store", facts),
-        in_time("configuration store", app.store.courses())
+        in_time("configuration store", app.store.courses()),
+        in_time(
+            "configuration store",
+            app.store.all_standing_overrides(clock::now_ms())
+        )
     );
     let mut partial = false;
     let mut missing = |what: &'static str, error: lanekeeper_store::Error| {
@@ -190,6 +196,16 @@ pub(super) async fn take(
             }
         }
     };
+    let overrides = match orders {
+        Ok(rows) => by_gateway(rows),
+        Err(error) => {
+            missing("configuration store", error);
+            before
+                .as_ref()
+                .map(|it| it.overrides.clone())
+                .unwrap_or_default()
+        }
+    };
     let share_missing = gathered.take_shares(shares, taken);
 
     let records = gathered.records();
@@ -203,6 +219,7 @@ pub(super) async fn take(
         records,
         targets,
         rollouts,
+        overrides,
         partial: partial || share_missing,
         failure,
     }
@@ -223,6 +240,18 @@ fn split(
         rollouts.extend(course.rollout.map(|rollout| (gateway, rollout)));
     }
     (targets, rollouts)
+}
+
+fn by_gateway(rows: Vec<OverrideRow>) -> BTreeMap<GatewayName, Vec<ExplainedOverride>> {
+    let mut orders: BTreeMap<GatewayName, Vec<ExplainedOverride>> = BTreeMap::new();
+    for row in rows {
+        let of_gateway = orders.entry(GatewayName::from(row.gateway)).or_default();
+        of_gateway.push(ExplainedOverride {
+            order: row.order,
+            reason: row.reason,
+        });
+    }
+    orders
 }
 
 /// What a store answers, or that it does not within [`READ_TIMEOUT`].

@@ -92,5 +92,6 @@ pub(super) fn override_in_force(mentions: &[Mention<'_>]) -> Option<OverrideView
         .map(|(action, agents)| OverrideView {
             action: action.to_owned(),
             agents,
+            ..OverrideView::default()
         })
 }

@@ -423,6 +423,7 @@ fn orders_of_operators_are_shown() {
     let expected = OverrideView {
         action: "force_close".to_owned(),
         agents: 1,
+        ..OverrideView::default()
     };
     assert_eq!(view.cells[0].override_, Some(expected));
     assert_eq!(view.cells[0].agents.overridden, 1);

@@ -195,12 +195,21 @@ pub struct CauseView {
 }
 
 /// An operator's order in force.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OverrideView {
     /// `force_open`, `force_close` or `drain`.
     pub action: String,
     /// Agents it is in force on.
     pub agents: u64,
+    /// The order's id, where it is known which one it is.
+    #[serde(default)]
+    pub id: Option<String>,
+    /// Why it was given, where known.
+    #[serde(default)]
+    pub reason: Option<String>,
+    /// Seconds until it ends by itself, where known.
+    #[serde(default)]
+    pub expires_in_secs: Option<f64>,
 }
 
 /// The fleet's advisory.

@@ -58,13 +58,13 @@ impl StandingOverride {
     }
 
     /// True when it is about this cell.
-    fn concerns(&self, pool: &PoolName, lane: &LaneName) -> bool {
+    pub fn concerns(&self, pool: &PoolName, lane: &LaneName) -> bool {
         self.lane == *lane && self.pool.as_ref().is_none_or(|it| it == pool)
     }
 
     /// True when a cell that both are about obeys this one: an order that names the pool holds
     /// before one for all pools, and of two alike the later one holds.
-    fn outdoes(&self, other: &Self) -> bool {
+    pub fn outdoes(&self, other: &Self) -> bool {
         (self.pool.is_some(), self.number) > (other.pool.is_some(), other.number)
     }
 

@@ -66,6 +66,9 @@ async fn an_order_stands_until_its_end_and_is_told_to_every_replica(test: TestSt
     let standing = other.standing_overrides("edge", 99).await.unwrap();
     assert_eq!(standing.generation, 1);
     assert_eq!(standing.rows, std::slice::from_ref(&row));
+    let all = other.all_standing_overrides(99).await.unwrap();
+    assert_eq!(all, std::slice::from_ref(&row));
+    assert!(other.all_standing_overrides(100).await.unwrap().is_empty());
     assert!(
         other
             .standing_overrides("edge", 100)

@@ -471,6 +471,7 @@ impl<'a> Sum<'a> {
             .map(|(action, agents)| OverrideView {
                 action: action.clone(),
                 agents,
+                ..OverrideView::default()
             })
     }
 }

@@ -1,0 +1,110 @@
+//! Which standing order it is that agents report under a cell: reports say only what they do.
+
+use std::collections::BTreeMap;
+
+use super::view::FleetView;
+use crate::ids::GatewayName;
+use crate::steer::StandingOverride;
+
+/// A standing order with the words that people want beside it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExplainedOverride {
+    /// The order.
+    pub order: StandingOverride,
+    /// Why it was given.
+    pub reason: String,
+}
+
+/// Adds id, reason and end to each cell's order. An order that is not among those that stand (it
+/// was released a moment ago, or the configuration database does not answer) stays without.
+pub fn explain_overrides(
+    view: &mut FleetView,
+    standing: &BTreeMap<GatewayName, Vec<ExplainedOverride>>,
+    now_ms: u64,
+) {
+    for cell in &mut view.cells {
+        let (Some(shown), Some(orders)) = (&mut cell.override_, standing.get(&cell.gateway)) else {
+            continue;
+        };
+        let obeyed = orders
+            .iter()
+            .filter(|it| it.order.action.as_str() == shown.action && it.order.expires_ms > now_ms)
+            .filter(|it| it.order.concerns(&cell.pool, &cell.lane))
+            .reduce(|one, next| {
+                if next.order.outdoes(&one.order) {
+                    next
+                } else {
+                    one
+                }
+            });
+        if let Some(obeyed) = obeyed {
+            let remaining_ms = obeyed.order.expires_ms.saturating_sub(now_ms);
+            shown.id = Some(obeyed.order.id.clone());
+            shown.reason = Some(obeyed.reason.clone());
+            shown.expires_in_secs = Some(remaining_ms as f64 / 1000.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::OverrideAction;
+    use crate::fleet::{AgentRecord, FreshWindows, ViewQuery, fleet_view};
+    use serde_json::json;
+
+    const NOW_MS: u64 = 1_000_000;
+
+    fn order(number: u64, action: OverrideAction, pool: Option<&str>) -> ExplainedOverride {
+        ExplainedOverride {
+            order: StandingOverride {
+                id: format!("o{number}"),
+                number,
+                action,
+                pool: pool.map(Into::into),
+                lane: "fast".into(),
+                agents: BTreeMap::new(),
+                expires_ms: NOW_MS + number * 1000,
+            },
+            reason: format!("reason {number}"),
+        }
+    }
+
+    fn shown(orders: &[ExplainedOverride]) -> Option<(String, String, f64)> {
+        let record: AgentRecord = serde_json::from_value(json!({
+            "gateway": "edge", "instance": "i", "name": "n", "applied_revision": 1,
+            "report_received_ms": NOW_MS,
+            "cells": [{"pool": "chat", "lane": "fast", "provider": "p", "state": "open",
+                "override_action": "drain"}],
+        }))
+        .unwrap();
+        let query = ViewQuery::default();
+        let mut view = fleet_view(&[record], &[], &query, NOW_MS, FreshWindows::default());
+        let standing = BTreeMap::from([("edge".into(), orders.to_vec())]);
+        explain_overrides(&mut view, &standing, NOW_MS);
+        let shown = view.cells.remove(0).override_.unwrap();
+        assert_eq!(shown.action, "drain");
+        Some((shown.id?, shown.reason?, shown.expires_in_secs?))
+    }
+
+    #[test]
+    fn order_that_the_cell_obeys_is_named() {
+        use OverrideAction::{Drain, ForceOpen};
+        let told = |id: &str, reason: &str, secs| Some((id.to_owned(), reason.to_owned(), secs));
+        let (for_all, of_pool) = (order(3, Drain, None), order(2, Drain, Some("chat")));
+        assert_eq!(
+            shown(std::slice::from_ref(&for_all)),
+            told("o3", "reason 3", 3.0)
+        );
+        assert_eq!(
+            shown(&[of_pool, for_all]),
+            told("o2", "reason 2", 2.0),
+            "the pool's order holds before a later one for all"
+        );
+        let (later, earlier) = (order(5, Drain, None), order(4, Drain, None));
+        assert_eq!(shown(&[later, earlier]), told("o5", "reason 5", 5.0));
+        let others = [order(1, ForceOpen, None), order(1, Drain, Some("other"))];
+        assert_eq!(shown(&others), None);
+        assert_eq!(shown(&[order(0, Drain, None)]), None, "it is over");
+    }
+}
