@@ -11,6 +11,7 @@ mod bad_input;
 mod clients;
 mod command_line;
 mod config_push;
+mod enrolment;
 mod fleet_view;
 mod halves;
 mod lost_agent;

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use lanekeeper_control_plane::{AuthorityFiles, Enrolment, Kubernetes};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The files' names inside the data folder.
 const CERT_FILE: &str = "ca.crt";
@@ -27,6 +28,9 @@ pub(crate) struct EnrolmentArguments {
     #[arg(long = "tls-name", env = "LANEKEEPER_TLS_NAMES", value_delimiter = ',',
         default_values = ["localhost", "127.0.0.1", "::1"])]
     tls_names: Vec<String>,
+    /// How long an agent's certificate lasts, in seconds; agents renew after three fifths of it
+    #[arg(long, env = "LANEKEEPER_CERTIFICATE_SECS", default_value = "86400", value_parser = super::secs)]
+    certificate_secs: Duration,
     /// Public keys of a Kubernetes cluster (a JSON Web Key Set) whose pods may join
     #[arg(long, env = "LANEKEEPER_KUBERNETES_JWKS", requires_all = ["kubernetes_issuer", "kubernetes_gateways"])]
     kubernetes_jwks: Option<PathBuf>,
@@ -63,6 +67,7 @@ impl EnrolmentArguments {
             _ => in_folder(data_dir?),
         };
         let mut settings = Enrolment::new(authority, self.tls_names.clone());
+        settings.certificate_life = self.certificate_secs;
         if let (Some(jwks), Some(issuer)) = (&self.kubernetes_jwks, &self.kubernetes_issuer) {
             settings.kubernetes = Some(Kubernetes {
                 jwks: jwks.clone(),

@@ -1,0 +1,251 @@
+//! Agents join a server that nobody gave certificates, keep what they got, renew it, and are sent
+//! away; requests through them notice nothing.
+
+use lanekeeper_tests::{Process, command, eventually, http_client};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Longest wait for something that takes a moment.
+const BOUND: Duration = Duration::from_secs(20);
+/// A revoked agent's session ends within this.
+const REVOCATION_BOUND: Duration = Duration::from_secs(5);
+/// Life of an agent's certificate where renewals are wanted, in seconds.
+const SHORT_LIFE_SECS: u64 = 6;
+
+struct Site {
+    folder: tempfile::TempDir,
+    provider: Process,
+    server: Process,
+    token: String,
+    http: reqwest::Client,
+}
+
+impl Site {
+    async fn start(further: &[String]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let arguments = ["sim-provider".to_owned(), "--listen=127.0.0.1:0".to_owned()];
+        let log = folder.path().join("provider.log");
+        let provider = Process::start(&arguments, &[], &["sim-provider"], &log)
+            .await
+            .unwrap();
+        let server = serve(&folder, ["127.0.0.1:0"; 3], further).await;
+        let token = std::fs::read_to_string(folder.path().join("token")).unwrap();
+        let site = Self {
+            folder,
+            provider,
+            server,
+            token: token.trim().to_owned(),
+            http: http_client(),
+        };
+        let document = json!({
+            "gateway": "edge",
+            "providers": {"one": {"protocol": "openai", "api_key": null,
+                "base_url": site.provider.url("sim-provider")}},
+            "models": {"m": {"provider": "one"}},
+            "pools": {"chat": {"members": [{"target": "m", "weight": 1}]}},
+        });
+        site.post("/admin/v1/gateways", &document).await;
+        site
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> Value {
+        let url = format!("{}{path}", self.server.url("http"));
+        let answer = self.http.post(url).bearer_auth(&self.token).json(body);
+        let answer = answer.send().await.unwrap();
+        assert_eq!(answer.status(), 201, "{}", answer.text().await.unwrap());
+        answer.json().await.unwrap()
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let url = format!("{}{path}", self.server.url("http"));
+        let answer = self.http.get(url).bearer_auth(&self.token);
+        let answer = answer.send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+        answer.json().await.unwrap()
+    }
+
+    async fn delete(&self, path: &str) {
+        let url = format!("{}{path}", self.server.url("http"));
+        let answer = self.http.delete(url).bearer_auth(&self.token);
+        assert_eq!(answer.send().await.unwrap().status(), 204);
+    }
+
+    fn token_file(&self) -> PathBuf {
+        self.folder.path().join("join-token")
+    }
+
+    /// Makes a join token for one agent and puts it where the agent looks.
+    async fn new_join_token(&self) {
+        let wish = json!({"gateway": "edge"});
+        let made = self.post("/admin/v1/join-tokens", &wish).await;
+        let token = made["token"].as_str().unwrap().to_owned();
+        std::fs::write(self.token_file(), token).unwrap();
+    }
+
+    async fn agent(&self) -> Process {
+        let port = self.server.address("grpc").rsplit(':').next().unwrap();
+        let arguments = [
+            "agent".to_owned(),
+            format!("--control-plane=https://localhost:{port}"),
+            "--gateway=edge".to_owned(),
+            "--name=node-1".to_owned(),
+            format!("--join-token-file={}", self.token_file().display()),
+            format!("--cache-dir={}", self.folder.path().join("cache").display()),
+            "--listen=127.0.0.1:0".to_owned(),
+            "--ops-listen=127.0.0.1:0".to_owned(),
+            "--drain-pause-secs=0".to_owned(),
+        ];
+        let log = self.folder.path().join("agent.log");
+        Process::start(&arguments, &[], &["proxy", "ops"], &log)
+            .await
+            .unwrap()
+    }
+
+    async fn stats(&self, agent: &Process) -> Value {
+        let url = format!("{}/stats", agent.url("ops"));
+        let answer = self.http.get(url).send().await.unwrap();
+        answer.json::<Value>().await.unwrap()["agent"].clone()
+    }
+
+    async fn connected(&self, agent: &Process, wanted: bool, bound: Duration) {
+        let what = format!("connected is {wanted}");
+        eventually(&what, bound, || async {
+            let stats = self.stats(agent).await;
+            if stats["connected"] == wanted && (!wanted || stats["revision"] == 1) {
+                Ok(())
+            } else {
+                Err(stats.to_string())
+            }
+        })
+        .await;
+    }
+
+    async fn serves(&self, agent: &Process) {
+        let body = json!({"model": "chat", "messages": [{"role": "user", "content": "hi"}]});
+        let url = format!("{}/v1/chat/completions", agent.url("proxy"));
+        let answer = self.http.post(url).json(&body).send().await.unwrap();
+        assert_eq!(answer.status(), 200);
+    }
+
+    /// The identities that are in force.
+    async fn identities(&self) -> Vec<Value> {
+        let listed = self.get("/admin/v1/identities?gateway=edge").await;
+        let listed = listed["identities"].as_array().unwrap().clone();
+        listed
+            .into_iter()
+            .filter(|identity| identity["revoked_at"].is_null())
+            .collect()
+    }
+}
+
+async fn serve(folder: &tempfile::TempDir, listen: [&str; 3], further: &[String]) -> Process {
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mut arguments = vec![
+        "server".to_owned(),
+        format!("--data-dir={}", path("data")),
+        format!("--grpc-listen={}", listen[0]),
+        format!("--http-listen={}", listen[1]),
+        format!("--ops-listen={}", listen[2]),
+        format!("--bootstrap-token-file={}", path("token")),
+    ];
+    arguments.extend(further.iter().cloned());
+    let log = folder.path().join("server.log");
+    Process::start(&arguments, &[], &["grpc", "http", "ops"], &log)
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_joins_once_returns_without_its_token_and_is_sent_away() {
+    let mut site = Site::start(&[]).await;
+    site.new_join_token().await;
+    let mut agent = site.agent().await;
+    site.connected(&agent, true, BOUND).await;
+    site.serves(&agent).await;
+    let identity = site.identities().await[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+
+    // The token is spent and gone; what was kept opens the door again.
+    std::fs::remove_file(site.token_file()).unwrap();
+    agent.kill().await;
+    let mut agent = site.agent().await;
+    site.connected(&agent, true, BOUND).await;
+    let listen = ["grpc", "http", "ops"].map(|name| site.server.address(name).to_owned());
+    site.server.kill().await;
+    site.serves(&agent).await;
+    let addresses = [&*listen[0], &*listen[1], &*listen[2]];
+    site.server = serve(&site.folder, addresses, &[]).await;
+    site.connected(&agent, true, Duration::from_secs(45)).await;
+    assert_eq!(site.identities().await.len(), 1);
+
+    site.delete(&format!("/admin/v1/identities/{identity}"))
+        .await;
+    site.connected(&agent, false, REVOCATION_BOUND).await;
+    site.serves(&agent).await;
+    agent.kill().await;
+    let agent = site.agent().await;
+    site.serves(&agent).await;
+    assert_eq!(site.stats(&agent).await["connected"], false);
+
+    // A new token is a new chance, without a restart.
+    site.new_join_token().await;
+    site.connected(&agent, true, Duration::from_secs(45)).await;
+    assert_ne!(site.identities().await[0]["id"], identity);
+}
+
+#[tokio::test]
+async fn certificates_are_renewed_while_the_session_goes_on_and_the_authority_changes() {
+    let flag = format!("--certificate-secs={SHORT_LIFE_SECS}");
+    let site = Site::start(&[flag]).await;
+    site.new_join_token().await;
+    let agent = site.agent().await;
+    site.connected(&agent, true, BOUND).await;
+    let first = site.identities().await[0].clone();
+    let old = site.get("/admin/v1/authorities").await["authorities"][0]["fingerprint"].clone();
+
+    let data = site.folder.path().join("data").display().to_string();
+    let rotated = command(&["ca", "rotate", "--data-dir", &data], &[]).await;
+    assert!(rotated.status.success(), "{rotated:?}");
+    let new = String::from_utf8(rotated.stdout).unwrap().trim().to_owned();
+
+    eventually("only the new authority is trusted", BOUND, || async {
+        let trusted = site.get("/admin/v1/authorities").await;
+        let trusted = trusted["authorities"].as_array().unwrap();
+        if trusted.len() == 1 && trusted[0]["fingerprint"] == *new {
+            Ok(())
+        } else {
+            Err(format!("{trusted:?}"))
+        }
+    })
+    .await;
+    assert_ne!(old, *new);
+    let now = site.identities().await[0].clone();
+    assert_eq!(now["id"], first["id"]);
+    assert!(now["renewed_at"].as_str() > first["renewed_at"].as_str());
+    // Longer than a certificate's life has passed, in one session.
+    let url = format!("{}/metrics", agent.url("ops"));
+    let metrics = site
+        .http
+        .get(url)
+        .send()
+        .await
+        .unwrap()
+        .text()
+        .await
+        .unwrap();
+    let opened = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix("lanekeeper_sessions_opened_total "));
+    assert_eq!(opened, Some("1"));
+    site.serves(&agent).await;
+
+    // What it holds by now opens a session with the server's certificate of the new authority.
+    let mut agent = agent;
+    agent.kill().await;
+    let agent = site.agent().await;
+    site.connected(&agent, true, BOUND).await;
+    assert_eq!(site.identities().await.len(), 1);
+}
