@@ -32,13 +32,19 @@ impl Route<'_> {
                 Ok(chosen) => return Ok(chosen),
                 Err(here) => here,
             };
-            exhaustion = exhaustion.or(here);
+            let elsewhere = exhaustion;
+            exhaustion = elsewhere.or(here);
             let rescued = match &pool.on_exhausted {
                 OnExhausted::Reject => None,
                 OnExhausted::LeastBad if may_hop => self.least_bad(&pool),
                 OnExhausted::FailOpen if may_hop => self.fail_open(&pool),
                 OnExhausted::Queue(most) if may_hop && here.saturated => {
-                    self.queue(&pool, *most).await
+                    let chosen = self.queue(&pool, *most).await;
+                    if chosen.is_none() {
+                        // The wait has shown more: what was busy may be benched by now.
+                        exhaustion = elsewhere.or(pool.outlook(&self.demand(false), clock::now()));
+                    }
+                    chosen
                 }
                 OnExhausted::FallbackPool(name) if in_time => match self.next_pool(name) {
                     Some(next) => {
@@ -103,7 +109,11 @@ impl Route<'_> {
         loop {
             if my_turn {
                 match pool.select(&self.demand(true), clock::now()) {
-                    Ok(chosen) => return Some(chosen),
+                    Ok(chosen) => {
+                        // Another lane may have woken this request than the one it takes.
+                        places.iter().for_each(QueuePlace::pass_on);
+                        return Some(chosen);
+                    }
                     // The breaker spoke meanwhile: the wake-up is for someone else.
                     Err(exhaustion) if !exhaustion.saturated => {
                         places.iter().for_each(QueuePlace::pass_on);

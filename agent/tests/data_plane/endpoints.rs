@@ -1,6 +1,7 @@
 //! Cells of their own for each endpoint, and how far a hard-down reaches.
 
 use crate::caller::chat;
+use crate::dialects::ANTHROPIC;
 use crate::gateway::{Agent, Document, eventually};
 use crate::upstream::{Upstream, completion, json};
 
@@ -146,4 +147,44 @@ async fn hard_down_of_a_lane_reaches_its_other_endpoints() {
         );
     }
     assert_eq!(agent.lane("a")["usable"], false);
+}
+
+/// Field report B108: a lane that cannot count says nothing about the lane, and nobody else counts.
+#[tokio::test]
+async fn operation_that_a_lane_lacks_is_the_callers_affair() {
+    for status in [404, 405] {
+        let a = Upstream::start(json(status, "{\"type\":\"error\"}")).await;
+        let b = Upstream::start(json(200, "{\"input_tokens\":3}")).await;
+        let document = Document::new()
+            .lane_at("a", a.address, 1000, "")
+            .lane("b", &b);
+        let agent = ANTHROPIC.agent(&document).await;
+        for _ in 0..20 {
+            let got = chat("chat", false)
+                .at("/v1/messages/count_tokens")
+                .send(agent.address)
+                .await;
+            assert_eq!(
+                (got.status.as_u16(), got.body.as_str()),
+                (status, "{\"type\":\"error\"}")
+            );
+        }
+        assert_eq!(
+            (a.hits(), b.hits()),
+            (20, 0),
+            "no other vendor sees the prompt"
+        );
+        let cell = agent.cell("chat", "a");
+        assert_eq!(
+            (
+                &cell["state"],
+                &cell["window"]["failed"],
+                &cell["parked_remaining_s"]
+            ),
+            (&"closed".into(), &0.into(), &0.0.into())
+        );
+        a.always(json(200, ANTHROPIC.whole));
+        let got = ANTHROPIC.ask(false).send(agent.address).await;
+        assert_eq!(got.header("x-lanekeeper-lane"), Some("a"), "chat goes on");
+    }
 }

@@ -401,3 +401,97 @@ async fn wait_is_as_long_as_the_providers_cell_says_while_a_probe_of_the_pools_r
     assert!((38..=40).contains(&retry_after(&got)), "{got:?}");
     probe.abort();
 }
+
+/// Both cells are open, the one of `b` for long.
+async fn all_benched(policy: &str) -> (Upstream, Upstream, Agent) {
+    let (a, b) = (
+        Upstream::start(json(503, "")).await,
+        Upstream::start(answer(503, &[("retry-after", "70")], "")).await,
+    );
+    let document = Document::new()
+        .lane_at("a", a.address, 1, "max_concurrent: 2")
+        .lane("b", &b)
+        .breaker(
+            "{trip: {mode: consecutive, consecutive_n: 1}, base_cooldown_secs: 0.2, \
+             max_cooldown_secs: 0.2, jitter_ratio: 0, jitter_floor_secs: 0, poison_guard: false}",
+        )
+        .pool(&format!("on_exhausted: {policy}"));
+    let agent = Agent::start(&document.yaml()).await;
+    chat("chat", false).send(agent.address).await;
+    agent.cooled("chat", "a").await;
+    assert_eq!(agent.cell("chat", "b")["state"], "open");
+    (a, b, agent)
+}
+
+#[tokio::test]
+async fn probe_slot_is_single_under_fail_open_while_a_sibling_is_there() {
+    let (a, b, agent) = all_benched("fail_open").await;
+    let gate = Arc::new(Semaphore::new(0));
+    let mut script = vec![Step::Gate(Arc::clone(&gate))];
+    script.extend(completion("a"));
+    a.always(script);
+    b.always(completion("b"));
+    let (address, hits) = (agent.address, (a.hits(), b.hits()));
+    let probe = tokio::spawn(async move { chat("chat", false).send(address).await });
+    eventually("the probe is under way", || a.hits() == hits.0 + 1).await;
+    for _ in 0..4 {
+        let got = chat("chat", false).send(address).await;
+        assert_eq!(got.header("x-lanekeeper-lane"), Some("b"), "{got:?}");
+        assert_eq!(got.header("x-lanekeeper-degraded"), Some("fail_open"));
+    }
+    assert_eq!((a.hits(), b.hits()), (hits.0 + 1, hits.1 + 4));
+    assert_eq!(
+        agent.cell("chat", "b")["state"],
+        "open",
+        "nothing is proved by it"
+    );
+    gate.add_permits(1);
+    assert_eq!(probe.await.unwrap().status, 200);
+    assert_eq!(agent.cell("chat", "a")["state"], "closed");
+}
+
+#[tokio::test]
+async fn least_bad_passes_over_a_member_without_a_permit() {
+    let (a, b, agent) = all_benched("least_bad").await;
+    let gate = Arc::new(Semaphore::new(0));
+    a.always(vec![Step::Gate(Arc::clone(&gate)), Step::Close]);
+    b.always(completion("b"));
+    let address = agent.address;
+    // Calls beside the pool take both permits of the better member.
+    let hits = a.hits();
+    let busy: Vec<_> = (0..2)
+        .map(|_| tokio::spawn(async move { chat("a", false).send(address).await }))
+        .collect();
+    eventually("the permits are taken", || a.hits() == hits + 2).await;
+    let got = chat("chat", false).send(address).await;
+    assert_eq!(
+        (got.status.as_u16(), got.header("x-lanekeeper-lane")),
+        (200, Some("b"))
+    );
+    assert_eq!(got.header("x-lanekeeper-degraded"), Some("least_bad"));
+    for call in busy {
+        call.abort();
+    }
+}
+
+#[tokio::test]
+async fn exclusions_of_the_pool_that_is_fallen_back_to_are_its_own() {
+    let (a, b) = (
+        Upstream::start(json(503, "")).await,
+        Upstream::start(completion("b")).await,
+    );
+    for (exclusions, status) in [("[]", 200), ("[b]", 503)] {
+        let yaml = Document::new()
+            .lane("a", &a)
+            .lane("b", &b)
+            .pool("failover: {exclusions: [b]}\non_exhausted: {fallback_pool: spare}")
+            .rest(&format!(
+                "  spare: {{members: [{{target: a}}, {{target: b}}], failover: {{exclusions: {exclusions}}}}}"
+            ))
+            .yaml();
+        let agent = Agent::start(&yaml).await;
+        let got = chat("chat", false).send(agent.address).await;
+        assert_eq!(got.status, status, "{exclusions}: {got:?}");
+    }
+    assert_eq!((a.hits(), b.hits()), (2, 1));
+}

@@ -42,6 +42,7 @@ async fn cells_permits_and_budgets_survive_a_new_revision() {
     assert_eq!(agent.plane.applied().unwrap().revision, 2);
 }
 
+/// Field report B115.
 #[tokio::test]
 async fn removed_lane_loses_state_and_series_and_comes_back_closed() {
     let (a, b) = (
