@@ -4,6 +4,7 @@ pub(crate) mod agents;
 pub(crate) mod audit;
 pub(crate) mod circuit_breaker;
 pub(crate) mod config;
+pub(crate) mod control_epoch;
 pub(crate) mod gateways;
 pub(crate) mod identities;
 pub(crate) mod join_tokens;

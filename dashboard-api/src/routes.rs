@@ -97,6 +97,11 @@ pub(crate) fn table() -> Vec<Route> {
         ),
     ];
     let agents = [
+        write(
+            ADMIN,
+            "control_epoch.renew",
+            routes!(admin::control_epoch::renew),
+        ),
         write(OPERATOR, "agent.drain", routes!(admin::agents::drain)),
         write(OPERATOR, "agent.undrain", routes!(admin::agents::undrain)),
         write(ADMIN, "agent.forget", routes!(admin::agents::forget)),
@@ -119,6 +124,11 @@ pub(crate) fn table() -> Vec<Route> {
         read(ADMIN, routes!(admin::identities::list)),
         write(ADMIN, "identity.revoke", routes!(admin::identities::revoke)),
         read(VIEWER, routes!(admin::identities::authorities)),
+        write(
+            ADMIN,
+            "authority.retire",
+            routes!(admin::identities::retire_authority),
+        ),
         read(ADMIN, routes!(admin::audit::list)),
         read(VIEWER, routes!(session::show)),
         read(Access::Public, routes!(session::sign_in)),

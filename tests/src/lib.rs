@@ -2,16 +2,20 @@
 //! folder of their own, killed when the test ends.
 
 mod binary;
+mod cluster;
 mod command;
 mod eventually;
 mod fleet;
+mod history;
 mod process;
 mod python;
 
 pub use binary::{repository, target_folder};
+pub use cluster::{Cluster, GATEWAY, Written};
 pub use command::command;
 pub use eventually::{eventually, holds_for};
 pub use fleet::{Fleet, Options};
+pub use history::History;
 pub use process::Process;
 pub use python::{Tally, run_clients, run_routes};
 

@@ -122,6 +122,69 @@ impl PostgresServer {
         );
     }
 
+    /// Stops the clockwork of the server and of all its sessions: connections stay open and nothing
+    /// answers.
+    pub fn freeze(&self) {
+        self.running().signal_all("STOP");
+    }
+
+    /// Undoes [`freeze`](Self::freeze).
+    pub fn thaw(&self) {
+        self.running().signal_all("CONT");
+    }
+
+    /// Runs statements in a database, by its address.
+    ///
+    /// # Panics
+    /// When the server refuses one.
+    pub async fn execute(&self, database: &str, statements: &str) {
+        let mut connection = PgConnection::connect(database).await.expect("a connection");
+        sqlx::raw_sql(AssertSqlSafe(statements.to_owned()))
+            .execute(&mut connection)
+            .await
+            .expect("statements that can be run");
+    }
+
+    /// What a backup of a database holds.
+    ///
+    /// # Panics
+    /// When `pg_dump` fails.
+    #[must_use]
+    pub fn back_up(&self, database: &str) -> Vec<u8> {
+        let dump = command("pg_dump")
+            .args(["--no-owner", "--dbname", database])
+            .current_dir(self.folder.path())
+            .output()
+            .expect("pg_dump runs");
+        let said = String::from_utf8_lossy(&dump.stderr);
+        assert!(dump.status.success(), "pg_dump failed: {said}");
+        dump.stdout
+    }
+
+    /// Puts a backup in the place of all that is in a database, while others are connected to it.
+    ///
+    /// # Panics
+    /// When `psql` fails.
+    pub fn restore(&self, database: &str, backup: &[u8]) {
+        let file = self.folder.path().join("restore.sql");
+        let mut script = b"DROP SCHEMA public CASCADE; CREATE SCHEMA public;\n".to_vec();
+        script.extend_from_slice(backup);
+        std::fs::write(&file, script).expect("a file in the server's folder");
+        let done = command("psql")
+            .args(["--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"])
+            .args(["--dbname", database, "--file"])
+            .arg(&file)
+            .current_dir(self.folder.path())
+            .output()
+            .expect("psql runs");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert!(done.status.success(), "psql failed: {said}");
+    }
+
+    fn running(&self) -> &Process {
+        self.process.as_ref().expect("a running server")
+    }
+
     fn url(&self, database: &str) -> String {
         format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
     }

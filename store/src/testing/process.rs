@@ -130,6 +130,24 @@ impl Process {
     }
 }
 
+impl Process {
+    /// Sends a signal to the server and to every process that it has started.
+    pub(super) fn signal_all(&self, name: &str) {
+        let sent = Command::new("/bin/sh")
+            .args([
+                "-c",
+                "kill -\"$1\" \"$2\"; for child in $(cat \"/proc/$2/task/$2/children\"); do \
+                 kill -\"$1\" \"$child\" 2>/dev/null; done; true",
+                "kill",
+                name,
+            ])
+            .arg(self.server.id().to_string())
+            .status()
+            .expect("a shell");
+        assert!(sent.success(), "signal {name} was not sent");
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
         if self.is_running() {

@@ -87,6 +87,26 @@ impl RedisServer {
             .signal("CONT");
     }
 
+    /// Runs a command, such as `["FLUSHALL"]`.
+    ///
+    /// # Panics
+    /// When the server refuses it.
+    pub async fn command(&self, words: &[&str]) {
+        let client = ::redis::Client::open(self.url()).expect("an address");
+        let mut connection = client
+            .get_multiplexed_async_connection()
+            .await
+            .expect("a connection");
+        let mut command = ::redis::Cmd::new();
+        for word in words {
+            command.arg(*word);
+        }
+        let _: ::redis::Value = command
+            .query_async(&mut connection)
+            .await
+            .expect("a command that can be run");
+    }
+
     async fn try_start(&mut self) -> bool {
         let mut command = Command::new("redis-server");
         command.args(["--bind", "127.0.0.1", "--port", &self.port.to_string()]);

@@ -1,0 +1,328 @@
+//! A whole installation of replicas: PostgreSQL and Redis of its own, several control planes and
+//! APIs, agents spread over the control planes, a simulated provider.
+
+use crate::{History, Process, eventually, http_client};
+use anyhow::Context;
+use lanekeeper_store::testing::{PostgresServer, RedisServer};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// Longest wait for everything to be up, on a machine that is busy with other tests.
+const READY_BOUND: Duration = Duration::from_secs(30);
+/// The gateway that the agents serve.
+pub const GATEWAY: &str = "edge";
+
+/// A running installation.
+#[derive(Debug)]
+pub struct Cluster {
+    folder: TempDir,
+    environment: Vec<(&'static str, String)>,
+    /// The configuration database's server.
+    pub postgres: Box<Postgres>,
+    /// The live view's server.
+    pub redis: Box<Redis>,
+    /// The database's address.
+    pub database: String,
+    /// The simulated provider.
+    pub provider: Process,
+    /// HTTP APIs.
+    pub apis: Vec<Process>,
+    /// Control planes.
+    pub control_planes: Vec<Process>,
+    /// Agents `node-0` and up; each is of the control plane of its number, counted round.
+    pub agents: Vec<Process>,
+    /// The bootstrap admin token.
+    pub token: String,
+    /// A client for everything.
+    pub http: reqwest::Client,
+}
+
+/// A PostgreSQL server that can be printed.
+pub struct Postgres(pub PostgresServer);
+
+/// A Redis server that can be printed.
+pub struct Redis(pub RedisServer);
+
+impl std::fmt::Debug for Postgres {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Postgres")
+    }
+}
+
+impl std::fmt::Debug for Redis {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Redis")
+    }
+}
+
+/// What came of a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Written {
+    /// The API confirmed this revision.
+    Confirmed(u64),
+    /// The API refused it: this status, and nothing was written.
+    Refused(u16),
+    /// Nobody knows: no answer, or a failure of the server.
+    Unknown,
+}
+
+impl Cluster {
+    /// Starts `replicas` of each half and `agents`, and waits until the agents serve revision 1.
+    ///
+    /// # Errors
+    ///
+    /// When a process does not start or the gateway is refused.
+    pub async fn start(replicas: usize, agents: usize) -> anyhow::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        let (postgres, redis) = tokio::join!(PostgresServer::start(), RedisServer::start());
+        let database = postgres.create_database().await;
+        let environment = vec![
+            ("LANEKEEPER_DATABASE_URL", database.clone()),
+            ("LANEKEEPER_REDIS_URL", redis.url()),
+        ];
+        let log = folder.path().join("provider.log");
+        let arguments = ["sim-provider".to_owned(), "--listen=127.0.0.1:0".to_owned()];
+        let provider = Process::start(&arguments, &[], &["sim-provider"], &log).await?;
+        let mut cluster = Self {
+            folder,
+            environment,
+            postgres: Box::new(Postgres(postgres)),
+            redis: Box::new(Redis(redis)),
+            database,
+            provider,
+            apis: Vec::new(),
+            control_planes: Vec::new(),
+            agents: Vec::new(),
+            token: String::new(),
+            http: http_client(),
+        };
+        for number in 0..replicas {
+            let api = cluster.start_api(number, "127.0.0.1:0").await?;
+            cluster.apis.push(api);
+            let control_plane = cluster
+                .start_control_plane(number, ["127.0.0.1:0"; 2])
+                .await?;
+            cluster.control_planes.push(control_plane);
+        }
+        let token = std::fs::read_to_string(cluster.token_file()).context("no bootstrap token")?;
+        token.trim().clone_into(&mut cluster.token);
+        let url = format!("{}/admin/v1/gateways", cluster.apis[0].url("http"));
+        let created = cluster
+            .http
+            .post(url)
+            .bearer_auth(&cluster.token)
+            .json(&cluster.document(1))
+            .send()
+            .await?;
+        anyhow::ensure!(created.status() == 201, "{}", created.text().await?);
+        for number in 0..agents {
+            let agent = cluster.start_agent(number).await?;
+            cluster.agents.push(agent);
+        }
+        cluster.converged(1, READY_BOUND).await;
+        Ok(cluster)
+    }
+
+    /// A valid document, different for each `weight` from 1.
+    #[must_use]
+    pub fn document(&self, weight: u64) -> Value {
+        let base = self.provider.url("sim-provider");
+        let provider = |name: &str| json!({"protocol": "openai", "base_url": format!("{base}/{name}"), "api_key": null});
+        json!({
+            "gateway": GATEWAY,
+            "providers": {"east": provider("east"), "west": provider("west")},
+            "models": {
+                "gpt-east": {"provider": "east", "attempt_timeout_ms": 1000},
+                "gpt-west": {"provider": "west", "attempt_timeout_ms": 1000},
+            },
+            "pools": {"chat": {
+                "members": [{"target": "gpt-east", "weight": weight}, {"target": "gpt-west", "weight": 1}],
+                "breaker": {"base_cooldown_secs": 2, "trip": {"mode": "consecutive", "consecutive_n": 2}},
+            }},
+        })
+    }
+
+    /// Where an agent keeps its last known good configuration.
+    #[must_use]
+    pub fn cache_dir(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("cache-{number}"))
+    }
+
+    /// A place for files of the test's own.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn token_file(&self) -> PathBuf {
+        self.folder.path().join("token")
+    }
+
+    async fn start_api(&self, number: usize, listen: &str) -> anyhow::Result<Process> {
+        let arguments = [
+            "dashboard-api".to_owned(),
+            format!("--http-listen={listen}"),
+            format!("--bootstrap-token-file={}", self.token_file().display()),
+        ];
+        let log = self.folder.path().join(format!("api-{number}.log"));
+        Process::start(&arguments, &self.environment, &["http"], &log).await
+    }
+
+    async fn start_control_plane(
+        &self,
+        number: usize,
+        [grpc, ops]: [&str; 2],
+    ) -> anyhow::Result<Process> {
+        let arguments = [
+            "control-plane".to_owned(),
+            "--insecure".to_owned(),
+            format!("--grpc-listen={grpc}"),
+            format!("--ops-listen={ops}"),
+        ];
+        let log = self
+            .folder
+            .path()
+            .join(format!("control-plane-{number}.log"));
+        Process::start(&arguments, &self.environment, &["grpc", "ops"], &log).await
+    }
+
+    /// Starts agent `node-NUMBER` (again) on free ports, with its own cache folder.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get ready to listen.
+    pub async fn start_agent(&self, number: usize) -> anyhow::Result<Process> {
+        let control_plane = &self.control_planes[number % self.control_planes.len()];
+        let arguments = [
+            "agent".to_owned(),
+            "--insecure".to_owned(),
+            format!("--control-plane=http://{}", control_plane.address("grpc")),
+            format!("--gateway={GATEWAY}"),
+            format!("--name=node-{number}"),
+            "--listen=127.0.0.1:0".to_owned(),
+            "--ops-listen=127.0.0.1:0".to_owned(),
+            format!("--cache-dir={}", self.cache_dir(number).display()),
+            "--drain-pause-secs=0.2".to_owned(),
+        ];
+        let log = self.folder.path().join(format!("agent-{number}.log"));
+        Process::start(&arguments, &[], &["proxy", "ops"], &log).await
+    }
+
+    /// Starts a control plane again on the ports it had.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get ready to listen.
+    pub async fn restart_control_plane(&mut self, number: usize) -> anyhow::Result<()> {
+        let address = |name: &str| self.control_planes[number].address(name).to_owned();
+        let (grpc, ops) = (address("grpc"), address("ops"));
+        self.control_planes[number] = self.start_control_plane(number, [&grpc, &ops]).await?;
+        Ok(())
+    }
+
+    /// Starts an API again on the port it had.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get ready to listen.
+    pub async fn restart_api(&mut self, number: usize) -> anyhow::Result<()> {
+        let listen = self.apis[number].address("http").to_owned();
+        self.apis[number] = self.start_api(number, &listen).await?;
+        Ok(())
+    }
+
+    /// A read of one API as JSON.
+    ///
+    /// # Errors
+    ///
+    /// When it does not answer, or not 200 with JSON.
+    pub async fn get(&self, api: usize, path: &str) -> anyhow::Result<Value> {
+        let url = format!("{}{path}", self.apis[api].url("http"));
+        let answer = self.http.get(url).bearer_auth(&self.token).send().await?;
+        Ok(answer.error_for_status()?.json().await?)
+    }
+
+    /// Writes a document through one API, whatever revision is current, and records what came of it.
+    pub async fn commit(&self, history: &History, api: usize, document: &Value) -> Written {
+        let url = format!(
+            "{}/admin/v1/gateways/{GATEWAY}/config",
+            self.apis[api].url("http")
+        );
+        let answer = self
+            .http
+            .put(url)
+            .bearer_auth(&self.token)
+            .header("if-match", "*")
+            .json(document)
+            .send()
+            .await;
+        let written = match answer {
+            Ok(answer) if answer.status() == 200 => match answer.json::<Value>().await {
+                Ok(body) => Written::Confirmed(body["revision"].as_u64().unwrap_or_default()),
+                Err(_) => Written::Unknown,
+            },
+            Ok(answer) if answer.status().is_client_error() => {
+                Written::Refused(answer.status().as_u16())
+            }
+            Ok(_) | Err(_) => Written::Unknown,
+        };
+        history.wrote(&written);
+        written
+    }
+
+    /// Waits until every agent serves `revision`, by its own word; returns how long that took.
+    ///
+    /// # Panics
+    ///
+    /// When that is not so within `bound`.
+    pub async fn converged(&self, revision: u64, bound: Duration) -> Duration {
+        let what = format!("every agent on revision {revision}");
+        let ((), took) = eventually(&what, bound, || async {
+            for (number, agent) in self.agents.iter().enumerate() {
+                let stats = stats(&self.http, agent).await.map_err(|e| e.to_string())?;
+                let serves = &stats["agent"]["revision"];
+                if *serves != revision {
+                    return Err(format!("node-{number} serves {serves}"));
+                }
+            }
+            Ok(())
+        })
+        .await;
+        took
+    }
+
+    /// Waits until all agents are live in the view of every API.
+    ///
+    /// # Panics
+    ///
+    /// When that is not so within `bound`.
+    pub async fn all_live(&self, bound: Duration) -> Duration {
+        let ((), took) = eventually("every agent live in every view", bound, || async {
+            for api in 0..self.apis.len() {
+                let path = "/api/v1/agents?state=live";
+                let agents = self.get(api, path).await.map_err(|e| e.to_string())?;
+                let live = agents["agents"].as_array().map_or(0, Vec::len);
+                if live < self.agents.len() {
+                    return Err(format!("api {api}: {agents}"));
+                }
+            }
+            Ok(())
+        })
+        .await;
+        took
+    }
+
+    /// Begins to send requests, to look and to record.
+    #[must_use]
+    pub fn watch(&self) -> History {
+        History::begin(self)
+    }
+}
+
+/// An agent's own word about itself.
+pub(crate) async fn stats(http: &reqwest::Client, agent: &Process) -> reqwest::Result<Value> {
+    let url = format!("{}/stats", agent.url("ops"));
+    http.get(url).send().await?.error_for_status()?.json().await
+}
