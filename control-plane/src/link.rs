@@ -20,6 +20,8 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::transport::server::Connected;
 
 use crate::authority::identity_in;
+use crate::clock;
+use crate::pace::Pace;
 use crate::standing::Proof;
 use crate::tls::Settings;
 
@@ -77,9 +79,10 @@ pub(crate) fn accept(
 ) -> impl Stream<Item = io::Result<Connection>> {
     let slots = Arc::new(Semaphore::new(connections_max));
     stream::unfold(
-        (listener, tls, slots, cut),
-        move |(listener, tls, slots, cut)| async move {
+        (listener, tls, slots, cut, Pace::new(clock::now())),
+        move |(listener, tls, slots, cut, mut pace)| async move {
             let slot = Arc::clone(&slots).acquire_owned().await.ok()?;
+            tokio::time::sleep_until(pace.next(clock::now()).into()).await;
             loop {
                 let (stream, peer) = match listener.accept().await {
                     Ok(accepted) => accepted,
@@ -118,7 +121,7 @@ pub(crate) fn accept(
                     }),
                     _slot: slot,
                 };
-                return Some((Ok(connection), (listener, tls, slots, cut)));
+                return Some((Ok(connection), (listener, tls, slots, cut, pace)));
             }
         },
     )

@@ -75,6 +75,17 @@ impl<S: Sink> Outbox<S> {
         }
     }
 
+    /// Writes everything that is kept once more: the store came back empty.
+    pub(crate) fn rewrite(&self) {
+        self.shelf.lock().requeue();
+        self.wake.notify_one();
+    }
+
+    /// Whether values wait to be written.
+    pub(crate) fn has_backlog(&self) -> bool {
+        self.shelf.lock().has_queue()
+    }
+
     /// One writer; start as many as writes shall run at once. After `shutdown` it goes on while
     /// something waits and the store takes it.
     pub(crate) async fn write(self: Arc<Self>, shutdown: CancellationToken) {

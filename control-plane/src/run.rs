@@ -16,7 +16,7 @@ use crate::grpc::Protection;
 use crate::intake::{FACTS_WRITERS, LIVE_WRITERS};
 use crate::rollout::Driver;
 use crate::trust::Follower;
-use crate::{Config, Error, grpc, housekeeping, ops, tls};
+use crate::{Config, Error, grpc, housekeeping, ops, share, tls};
 
 /// The addresses that were bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,7 @@ pub async fn run(
     let drain_hints = live.subscribe();
     let rollouts = Arc::clone(&live);
     let trust_hints = live.subscribe();
+    let shares = Arc::clone(&live);
     let core = Core::new(&config, store.clone(), live);
     // Ended after the sessions, whose last words they write.
     let behind = CancellationToken::new();
@@ -84,6 +85,7 @@ pub async fn run(
         let interval = config.timing.poll_interval;
         tasks.spawn(follower.follow(trust, trust_hints, interval, behind.clone()));
     }
+    tasks.spawn(share::announce(Arc::clone(&core), shares, behind.clone()));
     for _ in 0..LIVE_WRITERS {
         tasks.spawn(Arc::clone(&core.records).write(behind.clone()));
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::fleet::Rejected;
-use lanekeeper_model::{AgentRecord, ConfigSource, Problem, Report};
+use lanekeeper_model::{AgentRecord, CellReport, ConfigSource, Problem, Report};
 use lanekeeper_proto::message::{
     ABILITY_OVERRIDES, ConfigOutcome, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye,
     GoodbyeReason, Hello, Limits, OverridesResult, ReportAck, Welcome,
@@ -418,7 +418,11 @@ impl Session {
         self.record.report_received_ms = Some(now_ms);
         self.record.draining = report.draining;
         self.record.problems = report.problems;
+        // A plainly closed cell says no more than one that is not listed, and a dense report lists
+        // hundreds of them.
         self.record.cells = report.cells;
+        self.record.cells.retain(CellReport::is_notable);
+        self.record.cells.shrink_to_fit();
         self.record.totals = report.totals;
         vec![
             Effect::Reported(Reported::Accepted),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -18,7 +19,13 @@ pub(crate) struct Sessions {
 struct Slot {
     session_epoch: u64,
     replaced: CancellationToken,
+    /// The agent at the other end has reported, so it knows its session epoch.
+    heard: Arc<AtomicBool>,
 }
+
+/// Another process holds a living session under the same instance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Duplicate;
 
 /// An entry in the register; it goes when this is dropped.
 #[derive(Debug)]
@@ -28,26 +35,48 @@ pub(crate) struct Entered {
     session_epoch: u64,
     /// Cancelled when the same instance opens a newer session.
     pub(crate) replaced: CancellationToken,
+    heard: Arc<AtomicBool>,
 }
 
 impl Sessions {
     /// Registers a session and tells the instance's earlier one, if any, to go: its connection is
     /// most likely dead without either end knowing.
-    pub(crate) fn enter(self: &Arc<Self>, key: Key, session_epoch: u64) -> Entered {
-        let replaced = CancellationToken::new();
+    ///
+    /// # Errors
+    ///
+    /// [`Duplicate`] when the earlier session lives and `previous`, the epoch that the agent names as
+    /// its last, is not that one's: the same process would know it, so this is another one, and
+    /// letting it in would have the two push each other out for ever.
+    pub(crate) fn enter(
+        self: &Arc<Self>,
+        key: Key,
+        session_epoch: u64,
+        previous: Option<u64>,
+    ) -> Result<Entered, Duplicate> {
+        let (replaced, heard) = (CancellationToken::new(), Arc::<AtomicBool>::default());
         let slot = Slot {
             session_epoch,
             replaced: replaced.clone(),
+            heard: Arc::clone(&heard),
         };
-        if let Some(earlier) = self.open.lock().insert(key.clone(), slot) {
+        let mut open = self.open.lock();
+        if open.get(&key).is_some_and(|earlier| {
+            earlier.heard.load(Ordering::Relaxed)
+                && previous.is_none_or(|previous| previous < earlier.session_epoch)
+        }) {
+            return Err(Duplicate);
+        }
+        if let Some(earlier) = open.insert(key.clone(), slot) {
             earlier.replaced.cancel();
         }
-        Entered {
+        drop(open);
+        Ok(Entered {
             sessions: Arc::clone(self),
             key,
             session_epoch,
             replaced,
-        }
+            heard,
+        })
     }
 }
 
@@ -55,6 +84,11 @@ impl Entered {
     /// The agent instance.
     pub(crate) fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// Notes that the agent has reported in this session.
+    pub(crate) fn note_heard(&self) {
+        self.heard.store(true, Ordering::Relaxed);
     }
 
     /// No newer session of this instance has been opened here.
@@ -87,9 +121,11 @@ mod tests {
     fn newer_session_of_an_instance_replaces_the_earlier_one() {
         let sessions = Arc::new(Sessions::default());
         let key = ("edge".to_owned(), "one".to_owned());
-        let earlier = sessions.enter(key.clone(), 1);
-        let other = sessions.enter(("edge".to_owned(), "two".to_owned()), 2);
-        let later = sessions.enter(key, 3);
+        let earlier = sessions.enter(key.clone(), 1, None).unwrap();
+        let other = sessions
+            .enter(("edge".to_owned(), "two".to_owned()), 2, None)
+            .unwrap();
+        let later = sessions.enter(key, 3, Some(1)).unwrap();
         assert!(earlier.replaced.is_cancelled());
         assert!(!later.replaced.is_cancelled());
         assert!(!other.replaced.is_cancelled());
@@ -101,5 +137,30 @@ mod tests {
         drop(later);
         drop(other);
         assert!(sessions.open.lock().is_empty());
+    }
+
+    #[test]
+    fn only_who_knows_the_living_session_takes_its_place() {
+        let sessions = Arc::new(Sessions::default());
+        let key = ("edge".to_owned(), "one".to_owned());
+        let first = sessions.enter(key.clone(), 5, None).unwrap();
+        first.note_heard();
+        for previous in [None, Some(4)] {
+            let copy = sessions.enter(key.clone(), 6, previous);
+            assert_eq!(copy.unwrap_err(), Duplicate);
+        }
+        assert!(!first.replaced.is_cancelled() && first.is_latest());
+        // Back from another replica, where it had a later session.
+        let again = sessions.enter(key.clone(), 9, Some(8)).unwrap();
+        assert!(first.replaced.is_cancelled() && again.is_latest());
+    }
+
+    #[test]
+    fn who_never_learnt_of_its_session_may_come_again() {
+        let sessions = Arc::new(Sessions::default());
+        let key = ("edge".to_owned(), "one".to_owned());
+        let lost = sessions.enter(key.clone(), 5, None).unwrap();
+        let again = sessions.enter(key, 6, None).unwrap();
+        assert!(lost.replaced.is_cancelled() && again.is_latest());
     }
 }

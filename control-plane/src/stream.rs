@@ -18,12 +18,15 @@ use crate::link::Link;
 use crate::outgoing::Outgoing;
 use crate::override_watch::Subscription;
 use crate::session::{Effect, Fault, Opening, Session, first, negotiate};
-use crate::sessions::Entered;
+use crate::sessions::{Duplicate, Entered};
 use crate::standing::Standing;
 use crate::target::{Target, Targets};
 
 /// Messages between a session and its connection; more wait in [`Outgoing`], where they coalesce.
 pub(crate) const STREAM_BUFFER: usize = 1;
+
+/// Wait asked of an agent whose instance is taken: longer than a dead session is taken for living.
+const DUPLICATE_WAIT: Duration = Duration::from_secs(60);
 
 /// What the response stream is fed with.
 pub(crate) type Item = Result<wire::ServerMessage, Status>;
@@ -128,10 +131,24 @@ async fn converse(
         .epochs
         .lock()
         .next(now_ms, hello.previous_session_epoch);
-    let entered = core.sessions.enter(
-        (hello.gateway.clone(), hello.instance.clone()),
-        session_epoch,
-    );
+    let key = (hello.gateway.clone(), hello.instance.clone());
+    let entered = core
+        .sessions
+        .enter(key, session_epoch, hello.previous_session_epoch)
+        .map_err(|Duplicate| {
+            tracing::warn!(
+                gateway = hello.gateway,
+                agent = hello.name,
+                instance = hello.instance,
+                "two living processes claim one instance; the later one is refused"
+            );
+            End::Farewell(Goodbye {
+                reason: GoodbyeReason::Duplicate,
+                detail: "another process holds a living session under this instance".to_owned(),
+                reconnect_after: DUPLICATE_WAIT,
+                jitter: DUPLICATE_WAIT,
+            })
+        })?;
     let open = OpenSession::new(core, entered, standing);
     let opening = Opening {
         session_epoch,
@@ -293,7 +310,10 @@ impl OpenSession {
                     }
                 }
                 Effect::Obeyed { took } => self.core.metrics.obeyed(took),
-                Effect::Reported(reported) => self.core.metrics.reported(reported),
+                Effect::Reported(reported) => {
+                    self.entered.note_heard();
+                    self.core.metrics.reported(reported);
+                }
                 Effect::Close => {}
             }
         }

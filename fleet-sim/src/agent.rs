@@ -31,7 +31,10 @@ impl Agent {
     pub(crate) fn new(swarm: Arc<Swarm>, number: usize) -> Self {
         let config = &swarm.config;
         // Neighbouring seeds give unrelated streams.
-        let seed = config.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
+        let seed = config
+            .seed
+            .wrapping_mul(1_000_003)
+            .wrapping_add(number as u64);
         let mut script = SmallRng::seed_from_u64(seed);
         Self {
             name: format!("{}-{number:05}", config.name),

@@ -19,8 +19,8 @@ pub use link::ClientTls;
 pub use tally::{Outcome, PushedRevision, Spread};
 
 use agent::Agent;
-use link::Links;
 use lanekeeper_proto::limits::STREAMS_PER_CONNECTION_MAX;
+use link::Links;
 use revisions::Revisions;
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,8 +170,14 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<Outcome,
     let lasted = clock::now().saturating_duration_since(began);
     let outcome = swarm.tally.outcome(&swarm.config, lasted);
     swarm.stop.cancel();
-    if tokio::time::timeout(FAREWELL_TIME, agents.wait()).await.is_err() {
-        tracing::warn!(agents = agents.len(), "some agents could not say goodbye in time");
+    if tokio::time::timeout(FAREWELL_TIME, agents.wait())
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            agents = agents.len(),
+            "some agents could not say goodbye in time"
+        );
     }
     Ok(outcome)
 }

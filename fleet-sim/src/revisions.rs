@@ -147,7 +147,13 @@ mod tests {
     #[tokio::test]
     async fn a_document_that_does_not_hold_is_refused_with_reasons() {
         let revisions = Revisions::new(0);
-        assert!(!revisions.check(&push(&json!({"pools": 1}))).await.errors.is_empty());
+        assert!(
+            !revisions
+                .check(&push(&json!({"pools": 1})))
+                .await
+                .errors
+                .is_empty()
+        );
         let mut torn = push(&json!({}));
         torn.hash = "other".to_owned();
         let errors = &revisions.check(&torn).await.errors;

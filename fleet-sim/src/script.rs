@@ -120,7 +120,11 @@ impl Script {
             return false;
         }
         let weak = self.cells.div_ceil(WEAK_ONE_OF);
-        let among = if self.rng.random_bool(0.5) { weak } else { self.cells };
+        let among = if self.rng.random_bool(0.5) {
+            weak
+        } else {
+            self.cells
+        };
         let cell = self.rng.random_range(0..among);
         if self.troubled.contains_key(&cell) {
             return false;
@@ -188,7 +192,9 @@ impl Script {
             open_age_ms: trouble.map_or(0, |trouble| age(trouble.opened)),
             cooldown_remaining_ms: cooldown.unwrap_or(0),
             parked_remaining_ms: 0,
-            streak: trouble.map_or(0, |trouble| u32::try_from(trouble.failures).unwrap_or(u32::MAX)),
+            streak: trouble.map_or(0, |trouble| {
+                u32::try_from(trouble.failures).unwrap_or(u32::MAX)
+            }),
             trips: self.trips.get(&cell).copied().unwrap_or(0),
             reopens: trouble.map_or(0, |trouble| trouble.reopens),
             window_ok: 0,

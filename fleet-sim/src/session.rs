@@ -192,14 +192,11 @@ impl Agent {
                     self.swarm.tally.acknowledged(took, ack.refused.as_deref());
                     Ok(())
                 }
-                Ok(FromServer::ConfigPush(push)) => {
-                    self.adopt(stream, welcome, &push, since).await
-                }
+                Ok(FromServer::ConfigPush(push)) => self.adopt(stream, welcome, &push, since).await,
                 Ok(FromServer::Goodbye(goodbye)) => Err(Ended::Goodbye(goodbye)),
-                Ok(FromServer::Welcome(_)) => Err(Ended::Fault(
-                    Fault::Protocol,
-                    "a second Welcome".to_owned(),
-                )),
+                Ok(FromServer::Welcome(_)) => {
+                    Err(Ended::Fault(Fault::Protocol, "a second Welcome".to_owned()))
+                }
                 // Orders concern the data plane, which is not simulated.
                 Ok(_) => Ok(()),
                 Err(ended) => Err(ended),
@@ -265,7 +262,9 @@ impl Agent {
             nonce: push.nonce,
             outcome,
             revision: serving.map_or(0, |applied| applied.revision),
-            hash: serving.map(|applied| applied.hash.clone()).unwrap_or_default(),
+            hash: serving
+                .map(|applied| applied.hash.clone())
+                .unwrap_or_default(),
         };
         send(self, &stream.queue, FromAgent::ConfigResult(result)).await
     }
@@ -281,7 +280,10 @@ async fn send(
     match timeout(STALL_TIMEOUT, queue.send(message)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(_)) => Err(Ended::Fault(Fault::Stream, "the stream is gone".to_owned())),
-        Err(_) => Err(Ended::Fault(Fault::Silence, "nothing could be sent".to_owned())),
+        Err(_) => Err(Ended::Fault(
+            Fault::Silence,
+            "nothing could be sent".to_owned(),
+        )),
     }
 }
 

@@ -237,6 +237,8 @@ pub enum GoodbyeReason {
     Silent,
     /// The database was restored from a copy: a new session learns the new control epoch.
     Restored,
+    /// Another process holds a living session under this instance.
+    Duplicate,
     /// A reason this build does not know. The session is over all the same, so this one is not refused.
     Other,
 }
@@ -251,6 +253,7 @@ impl GoodbyeReason {
             Self::Overloaded => "overloaded",
             Self::Silent => "silent",
             Self::Restored => "restored",
+            Self::Duplicate => "duplicate",
             Self::Other => "other",
         }
     }

@@ -126,6 +126,24 @@ async fn newer_session_of_an_instance_replaces_the_earlier_one() {
 }
 
 #[tokio::test]
+async fn copy_of_a_living_agent_is_refused_and_the_original_stays() {
+    let plane = Plane::start().await;
+    let (mut original, _) = Agent::join(plane.addresses.grpc, hello("edge", "one")).await;
+    original.send(FromAgent::Report(report(1, &[]))).await;
+    assert_eq!(original.ack().await.seq, 1);
+
+    let mut copy = Agent::dial(plane.addresses.grpc).await;
+    copy.send(FromAgent::Hello(hello("edge", "one"))).await;
+    let goodbye = copy.goodbye().await;
+    assert_eq!(goodbye.reason, GoodbyeReason::Duplicate);
+    assert!(goodbye.reconnect_after >= Duration::from_secs(30));
+
+    original.send(FromAgent::Report(report(2, &["sonnet"]))).await;
+    assert_eq!(original.ack().await.seq, 2, "the original is left alone");
+    plane.stop().await;
+}
+
+#[tokio::test]
 async fn agent_beyond_the_bound_is_sent_away_in_band() {
     let plane = Plane::start_with(|config| config.sessions_max = 1).await;
     let (agent, _) = Agent::join(plane.addresses.grpc, hello("edge", "one")).await;

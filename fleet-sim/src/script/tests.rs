@@ -37,7 +37,10 @@ fn one_seed_tells_one_story() {
         assert_eq!(one.advance(moment), other.advance(moment));
     }
     let cells = names(500);
-    assert_eq!(one.report(&cells, true, moment), other.report(&cells, true, moment));
+    assert_eq!(
+        one.report(&cells, true, moment),
+        other.report(&cells, true, moment)
+    );
 }
 
 #[test]
@@ -49,7 +52,10 @@ fn transitions_come_at_the_mean_interval_and_leave_the_share_about_as_it_was() {
         script.advance(moment);
     }
     let mean = (moment - now) / 1000;
-    assert!(mean > MINUTE * 8 / 10 && mean < MINUTE * 12 / 10, "{mean:?}");
+    assert!(
+        mean > MINUTE * 8 / 10 && mean < MINUTE * 12 / 10,
+        "{mean:?}"
+    );
     let open = script.report(&names(500), false, moment).len();
     assert!((8..=10).contains(&open), "{open} of 500 are in trouble");
 }
@@ -65,7 +71,10 @@ fn agents_share_the_weak_cells() {
         }
     }
     let most = agents_by_cell.values().max().copied().unwrap_or(0);
-    assert!(most >= 15, "the most common trouble is on {most} of 50 agents");
+    assert!(
+        most >= 15,
+        "the most common trouble is on {most} of 50 agents"
+    );
 }
 
 #[test]

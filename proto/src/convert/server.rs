@@ -174,6 +174,7 @@ impl TryFrom<wire::Goodbye> for Goodbye {
             Ok(wire::GoodbyeReason::Overloaded) => GoodbyeReason::Overloaded,
             Ok(wire::GoodbyeReason::Silent) => GoodbyeReason::Silent,
             Ok(wire::GoodbyeReason::Restored) => GoodbyeReason::Restored,
+            Ok(wire::GoodbyeReason::Duplicate) => GoodbyeReason::Duplicate,
             Ok(wire::GoodbyeReason::Unspecified) | Err(_) => GoodbyeReason::Other,
         };
         Ok(Self {
@@ -194,6 +195,7 @@ impl From<Goodbye> for wire::Goodbye {
             GoodbyeReason::Overloaded => wire::GoodbyeReason::Overloaded,
             GoodbyeReason::Silent => wire::GoodbyeReason::Silent,
             GoodbyeReason::Restored => wire::GoodbyeReason::Restored,
+            GoodbyeReason::Duplicate => wire::GoodbyeReason::Duplicate,
             GoodbyeReason::Other => wire::GoodbyeReason::Unspecified,
         };
         Self {
