@@ -3,7 +3,7 @@
 //!
 //! The files may hold several authorities, the newest first, because a new one takes over in steps:
 //! agents that know only the old one still have to recognise this server. Keys are read from files
-//! and from nowhere else; docs/adr/0006-authority-keys-stay-in-files.md says why.
+//! and from nowhere else; docs/adr/0003-authority-keys-stay-in-files.md says why.
 
 mod files;
 

@@ -15,6 +15,8 @@ const ROUND_JITTER: f64 = 0.2;
 const FACTS_KEPT_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 /// Overrides that ended this long ago go: thirty days, in milliseconds. The audit trail keeps them.
 const OVERRIDES_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+/// Join tokens that ended this long ago go: thirty days, in milliseconds.
+const JOIN_TOKENS_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 /// Cleans up now and then until told to stop.
 pub(crate) async fn keep(store: ConfigStore, shutdown: CancellationToken) {
@@ -35,6 +37,18 @@ pub(crate) async fn keep(store: ConfigStore, shutdown: CancellationToken) {
             Ok(0) => {}
             Ok(overrides) => tracing::info!(overrides, "overrides long over were forgotten"),
             Err(error) => tracing::warn!(?error, "overrides long over could not be forgotten"),
+        }
+        let now_ms = clock::unix_ms();
+        let before_ms = now_ms.saturating_sub(JOIN_TOKENS_KEPT_MS);
+        let pruned = tokio::join!(
+            store.prune_identities(now_ms),
+            store.prune_join_tokens(before_ms)
+        );
+        if let (Err(error), _) | (_, Err(error)) = pruned {
+            tracing::warn!(
+                ?error,
+                "ended identities and join tokens could not be forgotten"
+            );
         }
     }
 }

@@ -38,8 +38,8 @@ fn settings(dir: &Path) -> Enrolment {
 }
 
 /// A control plane that agents join, with an authority in a folder.
-struct Joinable {
-    plane: Plane,
+pub(crate) struct Joinable {
+    pub(crate) plane: Plane,
     dir: tempfile::TempDir,
 }
 
@@ -48,7 +48,7 @@ impl Joinable {
         Self::start_with(|_| {}).await
     }
 
-    async fn start_with(change: impl FnOnce(&mut Enrolment)) -> Self {
+    pub(crate) async fn start_with(change: impl FnOnce(&mut Enrolment)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut enrolment = settings(dir.path());
         change(&mut enrolment);
@@ -100,7 +100,7 @@ impl Joinable {
         endpoint.tls_config(tls).unwrap().connect().await
     }
 
-    async fn enroll(&self, token: &str, gateway: &str) -> Result<Joined, Status> {
+    pub(crate) async fn enroll(&self, token: &str, gateway: &str) -> Result<Joined, Status> {
         self.enroll_key(token, gateway, KeyPair::generate().unwrap())
             .await
     }
@@ -137,7 +137,7 @@ impl Joinable {
     }
 
     /// Opens a session, or tells why not.
-    async fn session(&self, joined: &Joined, gateway: &str) -> Result<Agent, Status> {
+    pub(crate) async fn session(&self, joined: &Joined, gateway: &str) -> Result<Agent, Status> {
         let refused = |error: tonic::transport::Error| Status::aborted(format!("{error:?}"));
         let channel = self.dial(Some(joined)).await.map_err(refused)?;
         let mut agent = Agent::try_dial_on(channel).await?;
@@ -154,12 +154,16 @@ impl Joinable {
 }
 
 /// An agent that was let in.
-struct Joined {
+pub(crate) struct Joined {
     issued: IssuedCertificate,
     key: KeyPair,
 }
 
 impl Joined {
+    pub(crate) fn agent_id(&self) -> &str {
+        &self.issued.agent_id
+    }
+
     fn identity(&self) -> Identity {
         Identity::from_pem(&self.issued.certificate, self.key.serialize_pem())
     }
@@ -170,8 +174,7 @@ fn csr(key: &KeyPair) -> Vec<u8> {
     request.serialize_request(key).unwrap().der().to_vec()
 }
 
-#[expect(clippy::disallowed_methods, reason = "a test asks the real clock")]
-fn now_ms() -> u64 {
+pub(crate) fn now_ms() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     u64::try_from(since.unwrap().as_millis()).unwrap()
 }

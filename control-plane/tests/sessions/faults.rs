@@ -138,7 +138,9 @@ async fn copy_of_a_living_agent_is_refused_and_the_original_stays() {
     assert_eq!(goodbye.reason, GoodbyeReason::Duplicate);
     assert!(goodbye.reconnect_after >= Duration::from_secs(30));
 
-    original.send(FromAgent::Report(report(2, &["sonnet"]))).await;
+    original
+        .send(FromAgent::Report(report(2, &["sonnet"])))
+        .await;
     assert_eq!(original.ack().await.seq, 2, "the original is left alone");
     plane.stop().await;
 }

@@ -11,6 +11,7 @@
 mod configuration;
 mod enrolment;
 mod faults;
+mod kubernetes;
 mod outages;
 mod overrides;
 mod reports;

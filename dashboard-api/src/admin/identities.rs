@@ -142,6 +142,32 @@ pub(crate) async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// End the trust in an authority that a newer one replaces, before its time: its key is no secret
+/// any more. Agents that have not renewed since the newer one came have to join anew.
+#[utoipa::path(
+    delete,
+    path = "/admin/v1/authorities/{id}",
+    operation_id = "retire_authority",
+    tag = "enrolment",
+    params(("id" = String, Path, description = "The authority's fingerprint"), ChangeQuery),
+    responses(
+        (status = 204, description = "Trusted no longer"),
+        (status = 404, description = "There is no such authority, or no newer one",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+    )
+)]
+pub(crate) async fn retire_authority(
+    State(app): State<App>,
+    caller: Caller,
+    Path(id): Path<String>,
+    Query(query): Query<ChangeQuery>,
+) -> Result<StatusCode, Error> {
+    let change = change(&caller, query.message)?;
+    app.store.retire_authority(&id, &change).await?;
+    app.announce_identity_revocation().await;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// List the authorities that are trusted. Their keys are files of the control plane and in no
 /// answer.
 #[utoipa::path(

@@ -57,6 +57,20 @@ impl ConfigStore {
         session.finish(written).await
     }
 
+    /// Ends the trust in an authority at once, because its key is no secret any more. The newest one
+    /// only goes after another has come.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] also for the newest and for one that has retired,
+    /// [`Error::Unavailable`].
+    pub async fn retire_authority(&self, fingerprint: &str, change: &Change) -> Result<(), Error> {
+        change.check()?;
+        check_text("fingerprint", fingerprint)?;
+        let mut session = self.engine.begin().await?;
+        let written = retire(&mut session, fingerprint, change).await;
+        session.finish(written).await
+    }
+
     /// The authorities to be trusted at a time, oldest first.
     ///
     /// # Errors
@@ -124,6 +138,27 @@ async fn add(
         .after(json!({ "expires_ms": authority.expires_ms }));
     audit::append(session, entry).await?;
     Ok(true)
+}
+
+async fn retire(session: &mut Session, fingerprint: &str, change: &Change) -> Result<(), Error> {
+    lock(session).await?;
+    let retired = execute!(
+        session,
+        sqlx::query(
+            "UPDATE authorities SET retires_ms = $2 WHERE fingerprint = $1 AND retires_ms > $2",
+        )
+        .bind(fingerprint)
+        .bind(to_stored(change.now_ms))
+    )?;
+    if retired == 0 {
+        return Err(Error::not_found("retiring authority", fingerprint));
+    }
+    let resource = format!("authorities/{fingerprint}");
+    audit::append(
+        session,
+        NewEntry::done("authority.retire", resource, change),
+    )
+    .await
 }
 
 fn authority_of(row: Columns) -> Result<Authority, Error> {

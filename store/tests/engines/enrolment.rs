@@ -220,6 +220,20 @@ async fn authorities_retire_one_after_the_other(test: TestStore) {
     assert_eq!(trusted(150).await, [two]);
     assert!(!add("one", 200).await, "does not come back");
     assert!(trusted(10_000).await.is_empty());
+
+    assert!(add("three", 300).await);
+    let retire =
+        async |name: &str, now_ms| store.retire_authority(name, &change("ann", now_ms)).await;
+    assert!(
+        matches!(retire("three", 310).await, Err(Error::NotFound { .. })),
+        "the newest"
+    );
+    assert!(matches!(
+        retire("none", 310).await,
+        Err(Error::NotFound { .. })
+    ));
+    retire("two", 310).await.unwrap();
+    assert_eq!(trusted(310).await, [(3, "three".to_owned(), None)]);
 }
 
 async fn what_is_over_is_forgotten_and_revocations_last_longer(test: TestStore) {
