@@ -5,7 +5,7 @@ VENV := .venv
 PYTHON := python3
 FUZZ_SECS := 20
 
-.PHONY: help run test soak fuzz bench lint audit fmt web setup setup-bench clean
+.PHONY: help run test soak fuzz bench bench-fleet lint audit fmt web setup setup-bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,10 @@ bench: setup-bench ## measure the agent beside nginx, and the breaker beside oth
 	cargo bench --locked -p lanekeeper-tests --bench breaker
 	$(PYTHON) tests/bench/instructions.py
 	$(PYTHON) tests/bench/run.py
+
+bench-fleet: ## measure the control plane with simulated fleets beside its gates; writes bench-results/
+	cargo build --locked --profile dist --bin lanekeeper
+	$(PYTHON) tests/bench/fleet.py
 
 web: ## the page is plain files embedded by cargo; this checks that they are complete
 	cargo test --locked -p lanekeeper-dashboard-api page

@@ -12,6 +12,7 @@ mod clients;
 mod command_line;
 mod config_push;
 mod enrolment;
+mod fleet_sim;
 mod fleet_view;
 mod halves;
 mod lost_agent;
