@@ -42,7 +42,7 @@ audit: ## known vulnerabilities of dependencies (needs the advisory database on 
 fmt: ## format the code
 	cargo fmt --all
 
-bench: setup-bench ## measure the agent beside nginx, and the breaker beside others; writes bench-results/
+bench: setup-bench ## measure the agent beside other gateways, and the breaker beside others; writes bench-results/
 	cargo build --locked --profile dist --bin lanekeeper
 	mkdir -p bench-results
 	cargo bench --locked -p lanekeeper-breaker --bench cell > bench-results/cell.json

@@ -20,16 +20,17 @@ import tempfile
 import time
 from pathlib import Path
 
-from run import BINARY, BODY, ROOT, STREAM_BODY, Service, document, free_port, start_upstream
+from gateways import document
+from services import BINARY, BODY, ROOT, STREAM_BODY, Service, free_port, start_upstream
 
 SHORT, LONG = 200, 1200
 START_SECONDS = 60
 
 
-def count(folder, case, body, requests, upstream_port):
+def count(folder, case, body, requests, ports):
     port, ops_port = free_port(), free_port()
     config, profile = folder / f"{case}.json", folder / f"{case}.{requests}.callgrind"
-    config.write_text(json.dumps(document(case, upstream_port)))
+    config.write_text(json.dumps(document(ports)))
     agent = subprocess.Popen(
         ["valgrind", "--tool=callgrind", f"--callgrind-out-file={profile}", BINARY, "agent",
          "--config", config, "--workers", "1", "--log", "warn", f"--listen=127.0.0.1:{port}",
@@ -68,14 +69,13 @@ def main():
     folder.mkdir(exist_ok=True)
     results = {}
     try:
-        port = free_port()
-        start_upstream(folder, port)
+        folder.chmod(0o755)  # nginx's worker is another user
         for case, body in (("small", BODY), ("stream", STREAM_BODY)):
-            short, long = (count(folder, case, body, n, port) for n in (SHORT, LONG))
+            ports = start_upstream(folder, case == "stream").ports
+            short, long = (count(folder, case, body, n, ports) for n in (SHORT, LONG))
             results[case] = {"instructions_per_request": round((long - short) / (LONG - SHORT))}
     finally:
-        for service in list(Service.running):
-            service.stop()
+        Service.stop_all()
         if not kept:
             shutil.rmtree(folder, ignore_errors=True)
     target = ROOT / "bench-results"

@@ -1,193 +1,240 @@
-"""Measures the agent beside nginx on this machine, in one interleaved run.
+"""Measures the agent beside other gateways on this machine, in interleaved rounds.
 
 The gateway under test is pinned to one core; upstream (nginx with fixed answers) and load (wrk) share
 the other. Each round measures every gateway once, so that a slow minute of the machine hits all of
-them; figures are medians over the rounds, and what matters are the ratios to nginx. Rounds during
-which other processes used more than a twentieth of a core are dropped.
+them; figures are medians over the rounds, and what matters are the ratios to nginx of the same round.
+Rounds during which other processes used more than a twentieth of a core are dropped.
 
-Writes bench-results/agent.json and prints a Markdown table. BASELINE names an older binary that is
-measured in the same rounds.
+A gateway that is not installed, does not start or answers with errors is reported as such.
+
+Writes bench-results/agent.json and agent.md. In the environment:
+  ROUNDS, SECONDS_PER_RUN    5 and 5 unless said otherwise
+  STREAMS, FIRST_FRAMES      open streams (1000) and paced streams (100) of a gateway
+  FOREIGN_CPU_LIMIT          cores (0.05)
+  CASES, GATEWAYS            comma-separated; all unless said otherwise
+  LANEKEEPER, BASELINE       the binary, and an older one that is measured in the same rounds
 """
 
 import json
 import os
-import re
 import shutil
-import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+import gateways
+import loads
+from gateways import PEERS, lanekeeper, nginx
+from services import (ALL_CORES, BINARY, BODY, LARGE_BODY, LOAD_CORE, ROOT, STREAM_BODY, Service,
+                      Unavailable, start_paced_upstream, start_upstream)
+
 ROUNDS = int(os.environ.get("ROUNDS", "5"))
 SECONDS = int(os.environ.get("SECONDS_PER_RUN", "5"))
-CONNECTIONS = 64
-FRAMES = 64
-GATEWAY_CORE, LOAD_CORE = "0", "1"
+STREAMS = int(os.environ.get("STREAMS", "1000"))
+FIRST_FRAMES = int(os.environ.get("FIRST_FRAMES", "100"))
 FOREIGN_CPU_LIMIT = float(os.environ.get("FOREIGN_CPU_LIMIT", "0.05"))
-BINARY = Path(os.environ.get("LANEKEEPER", ROOT / "target/dist/lanekeeper"))
+CONNECTIONS = 64
 BASELINE = os.environ.get("BASELINE")
-TICKS = os.sysconf("SC_CLK_TCK")
 
-BODY = json.dumps({"model": "chat", "messages": [{"role": "user", "content": "Say something."}]})
-STREAM_BODY = json.dumps({"model": "chat", "stream": True,
-                          "messages": [{"role": "user", "content": "Say something."}]})
-ANSWER = json.dumps({
-    "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello there."},
-                 "finish_reason": "stop"}],
-    "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}})
-
-
-def frame(delta, finish=None):
-    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "m",
-             "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
-    return f"data: {json.dumps(chunk)}\n\n"
+STARTERS = {"nginx": nginx, "lanekeeper": lanekeeper(BINARY),
+            **({"baseline": lanekeeper(BASELINE)} if BASELINE else {}), **PEERS}
+# Name: body, an event stream comes back, one connection alone is measured too, cores of the gateway.
+BUSY_CASES = {
+    "small": (BODY, False, True, 1),
+    "large": (LARGE_BODY, False, False, 1),
+    "burst": (STREAM_BODY, True, True, 1),
+    "two cores": (BODY, False, False, 2),
+}
+CASES = [*BUSY_CASES, "paced", "open streams"]
 
 
-STREAM = (frame({"role": "assistant", "content": ""})
-          + "".join(frame({"content": "word "}) for _ in range(FRAMES))
-          + frame({}, "stop") + "data: [DONE]\n\n")
+def chosen(variable, every):
+    named = os.environ.get(variable)
+    return [name for name in every if not named or name in named.split(",")]
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def start_all(folder, ports, stream, cores, missing):
+    """The gateways that start."""
+    running = {}
+    for name in chosen("GATEWAYS", STARTERS):
+        home = folder / name
+        home.mkdir()
+        home.chmod(0o755)
+        try:
+            running[name] = gateways.start(name, STARTERS[name], home, ports, stream, cores)
+        except Unavailable as problem:
+            leave(missing, name, problem)
+    return running
 
 
-def nginx_text(text):
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def leave(missing, name, problem):
+    missing[name] = str(problem)
+    print(f"{name}: {problem}", file=sys.stderr)
+    if name in ("nginx", "lanekeeper", "baseline"):
+        sys.exit(f"without {name} there is nothing to compare")
 
 
-NGINX = """
-worker_processes 1; daemon off; pid {folder}/nginx.pid; error_log {folder}/error.log;
-events {{ worker_connections 4096; }}
-http {{
-  access_log off; keepalive_requests 100000000; keepalive_timeout 75s; tcp_nodelay on;
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/f; uwsgi_temp_path {folder}/u; scgi_temp_path {folder}/s;
-  {http}
-}}
-"""
+def give_up(running, missing, name, problem):
+    running.pop(name).service.stop()
+    leave(missing, name, problem)
 
 
-class Service:
-    """A process (with its children) on one core."""
+def busy(case, folder):
+    """A case of requests as fast as they go."""
+    body, stream, single, cores = BUSY_CASES[case]
+    shared = ALL_CORES if cores > 1 else LOAD_CORE
+    upstream = start_upstream(folder, stream, shared)
+    missing = {}
+    running = start_all(folder, upstream.ports, stream, cores, missing)
+    idle = {name: gateway.service.memory_mb("VmRSS") for name, gateway in running.items()}
+    rounds, dropped = [], 0
 
-    running = []
+    def run(port, connections, services):
+        return loads.requests(folder, port, connections, body, services, SECONDS, shared)
 
-    def __init__(self, core, command, port, environment=None):
-        self.process = subprocess.Popen(
-            ["taskset", "-c", core, *map(str, command)], stdout=subprocess.DEVNULL,
-            env=environment)
-        Service.running.append(self)
-        deadline = time.monotonic() + 15
-        while True:
+    while len(rounds) < ROUNDS and dropped < 3 * ROUNDS:
+        measured = {}
+        for name, gateway in list(running.items()):
+            services = [gateway.service, upstream]
             try:
-                socket.create_connection(("127.0.0.1", port), timeout=1).close()
-                return
-            except OSError:
-                if time.monotonic() > deadline or self.process.poll() is not None:
-                    sys.exit(f"{command[0]} does not listen on {port}")
-                time.sleep(0.05)
-
-    def pids(self):
-        found = [self.process.pid]
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-        return found + [int(pid) for pid in children.read_text().split()]
-
-    def cpu_seconds(self):
-        total = 0
-        for pid in self.pids():
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            total += int(fields[11]) + int(fields[12])
-        return total / TICKS
-
-    def memory_mb(self, field):
-        total = 0
-        for pid in self.pids():
-            match = re.search(rf"{field}:\s+(\d+)", Path(f"/proc/{pid}/status").read_text())
-            total += int(match.group(1)) if match else 0
-        return total / 1024
-
-    def stop(self):
-        Service.running.remove(self)
-        self.process.terminate()
-        self.process.wait()
+                measured[name] = {"busy": run(gateway.port, CONNECTIONS, services)}
+                if single:
+                    measured[name]["single"] = run(gateway.port, 1, services)
+            except Unavailable as problem:
+                give_up(running, missing, name, problem)
+        worst = max(one["foreign"] for name in running for one in measured[name].values())
+        if worst > FOREIGN_CPU_LIMIT:
+            dropped += 1
+            print(f"{case}: round dropped, other processes used {worst:.2f} cores", file=sys.stderr)
+            continue
+        if single:
+            # The upstream alone: what every gateway's latency is compared with.
+            measured["direct"] = run(upstream.ports[0], 1, [upstream])
+        rounds.append(measured)
+        print(f"{case}: round {len(rounds)} of {ROUNDS}", file=sys.stderr)
+    if not rounds:
+        sys.exit("the machine is too busy to measure")
+    result = {"rounds": len(rounds), "dropped": dropped, "missing": missing, "gateways": {}}
+    for name, gateway in running.items():
+        result["gateways"][name] = busy_row(rounds, name, single) | {
+            "memory_idle_mb": idle[name], "memory_peak_mb": gateway.service.memory_mb("VmHWM")}
+    return result
 
 
-def start_nginx(home, core, port, http):
-    home.mkdir()
-    config = home / "nginx.conf"
-    config.write_text(NGINX.format(folder=home, http=http))
-    return Service(core, ["nginx", "-p", home, "-c", config], port)
+def busy_row(rounds, name, single):
+    def median(pick):
+        return statistics.median(pick(one) for one in rounds if name in one)
 
+    def added(one, field):
+        return one[name]["single"][field] - one["direct"][field]
 
-def start_upstream(folder, port):
-    """An nginx on the load's core that answers any request the same way, at once."""
-    folder.chmod(0o755)  # nginx's worker is another user
-    (folder / "burst").write_text(STREAM)
-    return start_nginx(folder / "upstream", LOAD_CORE, port, f"""
-      server {{ listen 127.0.0.1:{port} backlog=1024;
-        location /small {{ default_type application/json; return 200 {nginx_text(ANSWER)}; }}
-        location /stream {{ error_page 404 405 =200 /burst; }}
-        location = /burst {{ internal; root {folder}; default_type text/event-stream; }}
-      }}""")
-
-
-def document(case, upstream_port):
-    """A gateway as a user would write it: a pool of two lanes with everything on."""
-    provider = {"protocol": "openai", "api_key": None,
-                "base_url": f"http://127.0.0.1:{upstream_port}/{case}"}
-    return {
-        "gateway": "bench",
-        "providers": {"one": provider, "two": provider},
-        "models": {"a": {"provider": "one"}, "b": {"provider": "two"}},
-        "pools": {"chat": {"members": [{"target": "a"}, {"target": "b"}]}},
+    row = {
+        "requests_per_second": median(lambda one: one[name]["busy"]["rate"]),
+        "cpu_us_per_request": median(lambda one: one[name]["busy"]["cpu_us"]),
+        "busy_p99_us": median(lambda one: one[name]["busy"]["p99_us"]),
+        "ratio_to_nginx": median(lambda one: one[name]["busy"]["rate"] / one["nginx"]["busy"]["rate"]),
+        "cpu_ratio_to_nginx": median(
+            lambda one: one[name]["busy"]["cpu_us"] / one["nginx"]["busy"]["cpu_us"]),
     }
+    if single:
+        row["added_p50_us"] = median(lambda one: added(one, "p50_us"))
+        row["added_p99_us"] = median(lambda one: added(one, "p99_us"))
+    return row
 
 
-def busy_seconds():
-    fields = list(map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:9]))
-    return (sum(fields) - fields[3] - fields[4]) / TICKS
+def paced(_, folder):
+    """What a gateway adds to the time to the first frame of a stream that comes slowly."""
+    upstream = start_paced_upstream(folder, words=5, latency_ms=5, interval_ms=5)
+    missing = {}
+    running = start_all(folder, upstream.ports, True, 1, missing)
+    added = {name: [] for name in running}
+    for number in range(ROUNDS):
+        direct = statistics.median(loads.first_frame(upstream.ports[0], FIRST_FRAMES))
+        for name, gateway in list(running.items()):
+            try:
+                taken = loads.first_frame(gateway.port, FIRST_FRAMES)
+            except (OSError, Unavailable) as problem:
+                give_up(running, missing, name, problem)
+                continue
+            added[name].append(statistics.median(taken) - direct)
+        print(f"paced: round {number + 1} of {ROUNDS}", file=sys.stderr)
+    return {"rounds": ROUNDS, "missing": missing, "gateways": {
+        name: {"added_first_frame_us": statistics.median(added[name])} for name in running}}
 
 
-UNITS = {"us": 1, "ms": 1000, "s": 1_000_000}
+def held(_, folder):
+    """What one more open stream costs in memory."""
+    upstream = start_paced_upstream(folder, words=600, latency_ms=0, interval_ms=1000)
+    missing = {}
+    result = {"streams": STREAMS, "missing": missing, "gateways": {}}
+    for name in chosen("GATEWAYS", STARTERS):
+        home = folder / name
+        home.mkdir()
+        home.chmod(0o755)
+        try:
+            service, port = STARTERS[name](home, upstream.ports, 1)
+        except Unavailable as problem:
+            leave(missing, name, problem)
+            continue
+        try:
+            # A first stream loads what every later one shares.
+            service.wait(lambda: close(loads.open_streams(port, 1, 2)), 30, f"{name} streams nothing")
+            before = service.memory_kb("VmRSS")
+            callers = loads.open_streams(port, STREAMS)
+            time.sleep(1)
+            grown = service.memory_kb("VmRSS") - before
+            close(callers)
+            result["gateways"][name] = {"kib_per_stream": grown / STREAMS}
+        except (OSError, Unavailable) as problem:
+            leave(missing, name, problem)
+        service.stop()
+        print(f"open streams: {name}", file=sys.stderr)
+    return result
 
 
-def load(folder, port, connections, body, services, path="/v1/chat/completions"):
-    """One run of wrk: requests a second, latency, the CPU seconds of the services."""
-    script = folder / "post.lua"
-    script.write_text(
-        'wrk.method = "POST"\nwrk.headers["content-type"] = "application/json"\n'
-        f"wrk.body = {json.dumps(body)}\n")
-    before, system = [service.cpu_seconds() for service in services], busy_seconds()
-    started = resources()
-    output = subprocess.run(
-        ["taskset", "-c", LOAD_CORE, "wrk", "-t1", f"-c{connections}", f"-d{SECONDS}s", "--latency",
-         "-s", script, f"http://127.0.0.1:{port}{path}"],
-        capture_output=True, text=True, check=True).stdout
-    used = [service.cpu_seconds() - start for service, start in zip(services, before)]
-    wrk_used = resources() - started
-    foreign = (busy_seconds() - system - sum(used) - wrk_used) / SECONDS
-    if "Non-2xx" in output or "Socket errors" in output:
-        sys.exit(f"the load saw errors:\n{output}")
-    latency = {}
-    for percent, value, unit in re.findall(r"(50|99)%\s+([\d.]+)(us|ms|s)", output):
-        latency[percent] = float(value) * UNITS[unit]
-    requests = int(re.search(r"(\d+) requests in", output).group(1))
-    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output).group(1))
-    return {"requests": requests, "rate": rate, "p50_us": latency["50"], "p99_us": latency["99"],
-            "cpu_us": 1e6 * used[0] / requests, "foreign": foreign}
+def close(callers):
+    for caller in callers:
+        caller.close()
 
 
-def resources():
-    times = os.times()
-    return times.children_user + times.children_system
+COLUMNS = [
+    ("small, requests/s", "small", "requests_per_second", "{:,.0f}"),
+    ("ratio", "small", "ratio_to_nginx", "{:.2f}"),
+    ("CPU us", "small", "cpu_us_per_request", "{:.1f}"),
+    ("ratio", "small", "cpu_ratio_to_nginx", "{:.2f}"),
+    ("added p50, p99 us", "small", ("added_p50_us", "added_p99_us"), "{:.0f}, {:.0f}"),
+    ("64 KiB, CPU ratio", "large", "cpu_ratio_to_nginx", "{:.2f}"),
+    ("burst, CPU ratio", "burst", "cpu_ratio_to_nginx", "{:.2f}"),
+    ("two cores, ratio", "two cores", "ratio_to_nginx", "{:.2f}"),
+    ("first frame, added us", "paced", "added_first_frame_us", "{:.0f}"),
+    ("memory idle / peak MB", "small", ("memory_idle_mb", "memory_peak_mb"), "{:.0f} / {:.0f}"),
+    ("KiB a stream", "open streams", "kib_per_stream", "{:.1f}"),
+]
+
+
+def cell(results, name, case, fields, form):
+    row = results.get(case, {}).get("gateways", {}).get(name)
+    fields = (fields,) if isinstance(fields, str) else fields
+    return form.format(*(row[field] for field in fields)) if row else "-"
+
+
+def report(results):
+    target = ROOT / "bench-results"
+    target.mkdir(exist_ok=True)
+    (target / "agent.json").write_text(json.dumps(results, indent=2) + "\n")
+    columns = [column for column in COLUMNS if column[1] in results]
+    lines = ["| gateway | " + " | ".join(column[0] for column in columns) + " |",
+             "|---" * (len(columns) + 1) + "|"]
+    for name in chosen("GATEWAYS", STARTERS):
+        cells = [cell(results, name, *column[1:]) for column in columns]
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    lines += ["", *(f"Not measured: {name} ({case}): {problem}" for case, result in results.items()
+                    for name, problem in result["missing"].items())]
+    text = "\n".join(lines).rstrip() + "\n"
+    (target / "agent.md").write_text(text)
+    print(text)
 
 
 def main():
@@ -197,109 +244,20 @@ def main():
     if not BINARY.exists():
         sys.exit(f"{BINARY} is missing")
     folder = Path(tempfile.mkdtemp(prefix="lanekeeper-bench-"))
-    upstream_port, nginx_port = free_port(), free_port()
-
-    def nginx(name, core, port, http):
-        return start_nginx(folder / name, core, port, http)
-
-    def proxy(path):
-        return f"""
-      upstream lanes {{ server 127.0.0.1:{upstream_port}; server 127.0.0.1:{upstream_port}; keepalive 128; }}
-      server {{ listen 127.0.0.1:{nginx_port} backlog=1024; client_max_body_size 32m;
-        location / {{ proxy_pass http://lanes/{path}; proxy_http_version 1.1;
-          proxy_set_header Connection ""; proxy_buffering off; }}
-      }}"""
-
-    def agent(binary, file):
-        port, ops_port = free_port(), free_port()
-        command = [binary, "agent", "--config", file, "--workers", "1", "--log", "warn",
-                   f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops_port}"]
-        return Service(GATEWAY_CORE, command, port), port
-
+    folder.chmod(0o755)  # nginx's worker is another user
     results = {}
     try:
-        upstream = start_upstream(folder, upstream_port)
-        for case, body in (("small", BODY), ("stream", STREAM_BODY)):
-            file = folder / f"{case}.json"
-            file.write_text(json.dumps(document(case, upstream_port)))
-            gateways = {
-                "nginx": (nginx(f"proxy-{case}", GATEWAY_CORE, nginx_port, proxy(case)), nginx_port),
-                "lanekeeper": agent(BINARY, file),
-            }
-            if BASELINE:
-                gateways["baseline"] = agent(BASELINE, file)
-            idle = {name: service.memory_mb("VmRSS") for name, (service, _) in gateways.items()}
-            rounds = []
-            dropped = 0
-            while len(rounds) < ROUNDS and dropped < 3 * ROUNDS:
-                measured = {}
-                for name, (service, port) in gateways.items():
-                    services = [service, upstream]
-                    measured[name] = {
-                        "busy": load(folder, port, CONNECTIONS, body, services),
-                        "single": load(folder, port, 1, body, services),
-                    }
-                # The upstream alone: what every gateway's latency is compared with.
-                measured["direct"] = load(
-                    folder, upstream_port, 1, body, [upstream], path=f"/{case}")
-                worst = max(run["foreign"] for name in gateways for run in measured[name].values())
-                if worst > FOREIGN_CPU_LIMIT:
-                    dropped += 1
-                    print(f"{case}: round dropped, other processes used {worst:.2f} cores",
-                          file=sys.stderr)
-                    continue
-                rounds.append(measured)
-                print(f"{case}: round {len(rounds)} of {ROUNDS}", file=sys.stderr)
-            if not rounds:
-                sys.exit("the machine is too busy to measure")
-            results[case] = summary(rounds, gateways, idle, dropped)
-            for service, _ in gateways.values():
-                service.stop()
+        for case in chosen("CASES", CASES):
+            home = folder / case.replace(" ", "-")
+            home.mkdir()
+            measure = {"paced": paced, "open streams": held}.get(case, busy)
+            results[case] = measure(case, home)
+            Service.stop_all()
+            # What was measured so far is kept, whatever the next case does.
+            report(results)
     finally:
-        for service in list(Service.running):
-            service.stop()
+        Service.stop_all()
         shutil.rmtree(folder, ignore_errors=True)
-    report(results)
-
-
-def summary(rounds, gateways, idle, dropped):
-    def median(pick):
-        return statistics.median(pick(one) for one in rounds)
-
-    result = {"rounds": len(rounds), "dropped": dropped, "gateways": {}}
-    for name, (service, _) in gateways.items():
-        result["gateways"][name] = {
-            "requests_per_second": median(lambda one: one[name]["busy"]["rate"]),
-            "cpu_us_per_request": median(lambda one: one[name]["busy"]["cpu_us"]),
-            "added_p50_us": median(lambda one: one[name]["single"]["p50_us"] - one["direct"]["p50_us"]),
-            "added_p99_us": median(lambda one: one[name]["single"]["p99_us"] - one["direct"]["p99_us"]),
-            "busy_p99_us": median(lambda one: one[name]["busy"]["p99_us"]),
-            "ratio_to_nginx": median(
-                lambda one: one[name]["busy"]["rate"] / one["nginx"]["busy"]["rate"]),
-            "cpu_ratio_to_nginx": median(
-                lambda one: one[name]["busy"]["cpu_us"] / one["nginx"]["busy"]["cpu_us"]),
-            "memory_idle_mb": idle[name],
-            "memory_peak_mb": service.memory_mb("VmHWM"),
-        }
-    return result
-
-
-def report(results):
-    target = ROOT / "bench-results"
-    target.mkdir(exist_ok=True)
-    (target / "agent.json").write_text(json.dumps(results, indent=2) + "\n")
-    lines = ["| case | gateway | requests/s | ratio | CPU us/request | CPU ratio | added p50 us "
-             "| added p99 us | memory idle / peak MB |", "|---|---|---|---|---|---|---|---|---|"]
-    for case, result in results.items():
-        for name, row in result["gateways"].items():
-            lines.append(
-                f"| {case} | {name} | {row['requests_per_second']:.0f} | {row['ratio_to_nginx']:.2f} "
-                f"| {row['cpu_us_per_request']:.1f} | {row['cpu_ratio_to_nginx']:.2f} "
-                f"| {row['added_p50_us']:.0f} | {row['added_p99_us']:.0f} "
-                f"| {row['memory_idle_mb']:.0f} / {row['memory_peak_mb']:.0f} |")
-    table = "\n".join(lines)
-    (target / "agent.md").write_text(table + "\n")
-    print(table)
 
 
 if __name__ == "__main__":
