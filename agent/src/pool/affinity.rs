@@ -62,4 +62,19 @@ mod tests {
         assert!(score(&[0xff, 0x00, 0xfe], "a", 1.0).is_finite());
         assert!(score(&[], "a", 1.0).is_finite());
     }
+
+    #[test]
+    fn scores_are_the_same_on_every_agent_and_in_every_version() {
+        for (session, lane, weight, expected) in [
+            ("session-1", "sonnet", 1.0, 0.977_123_869_095_211_9),
+            ("session-1", "gpt", 1.0, 0.312_537_476_314_960_2),
+            ("sesi\u{f3}n", "sonnet", 3.0, 3.955_352_805_578_685),
+        ] {
+            let found: f64 = score(session.as_bytes(), lane, weight);
+            assert!(
+                (found - expected).abs() < 1e-12,
+                "{session} on {lane}: {found}"
+            );
+        }
+    }
 }

@@ -262,12 +262,7 @@ impl Pool {
                 f64::from(member.lane.state.inflight()) / weight
             }),
             Strategy::Fastest => {
-                let chosen = self.lowest(candidates, |member, _| {
-                    member
-                        .cell(demand.endpoint)
-                        .latency(now)
-                        .map_or(0.0, |time| time.as_secs_f64())
-                })?;
+                let chosen = self.fastest(candidates, demand.endpoint, now)?;
                 if let Some(member) = self.members.get(chosen)
                     && member.cell(demand.endpoint).latency(now).is_none()
                 {
@@ -291,6 +286,34 @@ impl Pool {
             })
             .max_by(|(_, a), (_, b)| a.total_cmp(b))
             .map(|(position, _)| position)
+    }
+
+    /// The member that answers soonest. While it ramps it gets its part only, and the next one the
+    /// rest.
+    fn fastest(&self, candidates: &[Candidate], endpoint: &str, now: Instant) -> Option<usize> {
+        let time = |member: &Member, _: f64| {
+            let known = member.cell(endpoint).latency(now);
+            known.map_or(0.0, |time| time.as_secs_f64())
+        };
+        let first = self.lowest(candidates, time)?;
+        let weight = |wanted: usize| {
+            let found = candidates.iter().find(|(position, _)| *position == wanted);
+            found.map_or(0.0, |(_, weight)| *weight)
+        };
+        let part = weight(first) / self.members.get(first)?.weight;
+        if part >= 1.0 {
+            return Some(first);
+        }
+        let others: Vec<Candidate> = candidates
+            .iter()
+            .copied()
+            .filter(|(position, _)| *position != first)
+            .collect();
+        let Some(next) = self.lowest(&others, time) else {
+            return Some(first);
+        };
+        let shared = [(first, part), (next, 1.0 - part)];
+        self.rotation.lock().pick(&shared)
     }
 
     /// The candidates with the lowest score share by weight.

@@ -2,7 +2,7 @@
 
 use crate::caller::chat;
 use crate::gateway::{Agent, Document, eventually};
-use crate::upstream::{Script, Step, Upstream, completion};
+use crate::upstream::{Script, Step, Upstream, completion, json};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Semaphore;
@@ -54,5 +54,47 @@ async fn least_loaded_goes_where_the_fewest_run_for_their_weight() {
     gate.add_permits(9);
     for caller in callers {
         assert_eq!(caller.await.unwrap().status, 200);
+    }
+}
+
+/// A member that has just recovered gets its part step by step under every strategy.
+#[tokio::test]
+async fn recovered_member_gets_its_part_step_by_step_also_as_the_fastest() {
+    for strategy in ["weighted", "least_loaded", "fastest"] {
+        let a = Upstream::start(completion("a")).await;
+        let b = Upstream::start(slowed(Duration::from_millis(20), "b")).await;
+        let document = Document::new()
+            .lane_at("a", a.address, 3, "")
+            .lane("b", &b)
+            .breaker(
+                "{trip: {mode: consecutive, consecutive_n: 1}, base_cooldown_secs: 0.1, \
+                 max_cooldown_secs: 0.1, jitter_ratio: 0, jitter_floor_secs: 0, ramp_secs: 6}",
+            )
+            .pool(&format!("strategy: {strategy}"));
+        let agent = Agent::start(&document.yaml()).await;
+        let ask = async || {
+            let got = chat("chat", false).send(agent.address).await;
+            assert_eq!(got.status, 200, "{got:?}");
+            got.header("x-lanekeeper-lane") == Some("a")
+        };
+        for _ in 0..4 {
+            ask().await;
+        }
+        a.next(json(503, ""));
+        while agent.cell("chat", "a")["state"] != "open" {
+            ask().await;
+        }
+        agent.cooled("chat", "a").await;
+        while agent.cell("chat", "a")["state"] != "closed" {
+            ask().await;
+        }
+        let mut of_a = 0;
+        for _ in 0..40 {
+            of_a += u32::from(ask().await);
+        }
+        assert!(
+            (1..=25).contains(&of_a),
+            "{strategy}: {of_a} of 40 while it ramps"
+        );
     }
 }
