@@ -7,5 +7,7 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod agents;
+mod configuration;
 mod control_planes;
 mod stores;

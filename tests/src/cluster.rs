@@ -83,7 +83,13 @@ impl Cluster {
             ("LANEKEEPER_REDIS_URL", redis.url()),
         ];
         let log = folder.path().join("provider.log");
-        let arguments = ["sim-provider".to_owned(), "--listen=127.0.0.1:0".to_owned()];
+        // Streams take most of a second, so that harm can meet one.
+        let arguments = [
+            "sim-provider",
+            "--listen=127.0.0.1:0",
+            "--frame-interval-ms=100",
+        ];
+        let arguments = arguments.map(str::to_owned);
         let provider = Process::start(&arguments, &[], &["sim-provider"], &log).await?;
         let mut cluster = Self {
             folder,
@@ -195,10 +201,24 @@ impl Cluster {
     /// When it does not get ready to listen.
     pub async fn start_agent(&self, number: usize) -> anyhow::Result<Process> {
         let control_plane = &self.control_planes[number % self.control_planes.len()];
+        self.start_agent_through(number, control_plane.address("grpc"))
+            .await
+    }
+
+    /// Starts agent `node-NUMBER` with another way to its control plane.
+    ///
+    /// # Errors
+    ///
+    /// When it does not get ready to listen.
+    pub async fn start_agent_through(
+        &self,
+        number: usize,
+        address: &str,
+    ) -> anyhow::Result<Process> {
         let arguments = [
             "agent".to_owned(),
             "--insecure".to_owned(),
-            format!("--control-plane=http://{}", control_plane.address("grpc")),
+            format!("--control-plane=http://{address}"),
             format!("--gateway={GATEWAY}"),
             format!("--name=node-{number}"),
             "--listen=127.0.0.1:0".to_owned(),
@@ -270,6 +290,32 @@ impl Cluster {
         };
         history.wrote(&written);
         written
+    }
+
+    /// One series of a process's metrics, as it is written before its value.
+    ///
+    /// # Errors
+    ///
+    /// When the process does not answer or has no such series.
+    pub async fn metric(&self, process: &Process, series: &str) -> anyhow::Result<f64> {
+        let answer = self.http.get(format!("{}/metrics", process.url("ops")));
+        let text = answer.send().await?.error_for_status()?.text().await?;
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        Ok(value.context("no such series")?.parse()?)
+    }
+
+    /// Agent `name` as one API lists it.
+    ///
+    /// # Errors
+    ///
+    /// When it is not listed.
+    pub async fn listed(&self, api: usize, name: &str) -> anyhow::Result<Value> {
+        let agents = self.get(api, "/api/v1/agents").await?;
+        let mut agents = agents["agents"].as_array().into_iter().flatten();
+        let agent = agents.find(|agent| agent["name"] == name);
+        agent.cloned().context("not listed")
     }
 
     /// Waits until every agent serves `revision`, by its own word; returns how long that took.

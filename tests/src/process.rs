@@ -161,6 +161,21 @@ impl Process {
         );
     }
 
+    /// Memory that the process holds at the moment, in MiB.
+    ///
+    /// # Panics
+    ///
+    /// When the process has ended already.
+    #[must_use]
+    pub fn resident_mib(&self) -> u64 {
+        let id = self.child.id().expect("the process runs");
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"));
+        let status = status.expect("a mounted /proc");
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = resident.and_then(|value| value.split_whitespace().next()?.parse::<u64>().ok());
+        kib.expect("a size in KiB") / 1024
+    }
+
     /// Waits until the process ends by itself and returns its exit code.
     ///
     /// # Panics

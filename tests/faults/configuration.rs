@@ -1,0 +1,203 @@
+//! Configuration that comes fast, comes twice, comes as poison, or is cut off on its way.
+
+use futures_util::{StreamExt, stream};
+use lanekeeper_tests::{Cluster, Written, eventually};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+
+const BOUND: Duration = Duration::from_secs(45);
+
+#[tokio::test]
+async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
+    const COMMITS: u64 = 1_000;
+    const WRITERS: usize = 8;
+    let cluster = Cluster::start(2, 2).await.unwrap();
+    let history = cluster.watch();
+    let began = Instant::now();
+    let mut written: Vec<u64> = stream::iter(0..COMMITS)
+        .map(|number| {
+            let (cluster, history) = (&cluster, &history);
+            // Every document differs from the one before, whoever comes first.
+            let document = cluster.document(number + 2);
+            async move {
+                let api = usize::try_from(number % 2).unwrap_or(0);
+                loop {
+                    match cluster.commit(history, api, &document).await {
+                        Written::Confirmed(revision) => return revision,
+                        // Another writer was between our look and our write.
+                        Written::Refused(412) => {}
+                        other => panic!("{other:?}"),
+                    }
+                }
+            }
+        })
+        .buffer_unordered(WRITERS)
+        .collect()
+        .await;
+    println!("{COMMITS} commits in {:?}", began.elapsed());
+    written.sort_unstable();
+    assert_eq!(
+        written,
+        (2..=COMMITS + 1).collect::<Vec<_>>(),
+        "each once, no gap"
+    );
+    println!(
+        "on every agent after {:?}",
+        cluster.converged(COMMITS + 1, BOUND).await
+    );
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn poison_is_refused_whole_and_no_agent_sees_it() {
+    let cluster = Cluster::start(1, 2).await.unwrap();
+    let history = cluster.watch();
+    let good = cluster.document(2);
+    let with = |change: &dyn Fn(&mut Value)| {
+        let mut document = good.clone();
+        change(&mut document);
+        document
+    };
+    let many: serde_json::Map<String, Value> = (0..20_000)
+        .map(|number| (format!("pool-{number}"), good["pools"]["chat"].clone()))
+        .collect();
+    let poison = [
+        (
+            "ten times the pools there may be",
+            with(&|it| it["pools"] = Value::Object(many.clone())),
+        ),
+        (
+            "a member twice",
+            with(&|it| {
+                let member = it["pools"]["chat"]["members"][0].clone();
+                it["pools"]["chat"]["members"]
+                    .as_array_mut()
+                    .unwrap()
+                    .push(member);
+            }),
+        ),
+        (
+            "a blank name",
+            with(&|it| it["pools"][""] = it["pools"]["chat"].clone()),
+        ),
+        (
+            "an unknown word",
+            with(&|it| it["pools"]["chat"]["strategy"] = json!("cleverest")),
+        ),
+        (
+            "an unknown key",
+            with(&|it| it["pools"]["chat"]["weigths"] = json!(1)),
+        ),
+        (
+            "a fallback cycle",
+            with(&|it| {
+                it["pools"]["other"] = it["pools"]["chat"].clone();
+                it["pools"]["chat"]["on_exhausted"] = json!({"fallback_pool": "other"});
+                it["pools"]["other"]["on_exhausted"] = json!({"fallback_pool": "chat"});
+            }),
+        ),
+        ("nothing at all", json!(null)),
+        ("another gateway", with(&|it| it["gateway"] = json!("lab"))),
+    ];
+    for (what, document) in &poison {
+        assert_eq!(
+            cluster.commit(&history, 0, document).await,
+            Written::Refused(400),
+            "{what}"
+        );
+    }
+    let huge = json!({"gateway": "edge", "labels": {"x": "y".repeat(20 << 20)}});
+    assert_eq!(
+        cluster.commit(&history, 0, &huge).await,
+        Written::Refused(413)
+    );
+    let taken = cluster
+        .http
+        .post(format!("{}/admin/v1/gateways", cluster.apis[0].url("http")))
+        .bearer_auth(&cluster.token)
+        .json(&good)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(taken.status(), 409, "one gateway has one name");
+    cluster.converged(1, Duration::from_secs(1)).await;
+    assert_eq!(
+        cluster.commit(&history, 0, &good).await,
+        Written::Confirmed(2),
+        "what was refused left nothing behind"
+    );
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_control_plane_killed_while_it_pushes_leaves_agents_on_one_whole_revision_or_the_other() {
+    let mut cluster = Cluster::start(2, 4).await.unwrap();
+    let history = cluster.watch();
+    let mut newest = 1;
+    for weight in 2..=4 {
+        let document = cluster.document(weight);
+        newest = match cluster.commit(&history, 0, &document).await {
+            Written::Confirmed(revision) => revision,
+            other => panic!("{other:?}"),
+        };
+        cluster.control_planes[0].kill().await;
+        cluster.restart_control_plane(0).await.unwrap();
+    }
+    cluster.converged(newest, BOUND).await;
+    cluster.all_live(BOUND).await;
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_write_whose_answer_is_lost_is_made_once_under_its_key() {
+    let cluster = Cluster::start(2, 1).await.unwrap();
+    let history = cluster.watch();
+    let document = cluster.document(2);
+    let body = document.to_string();
+    for round in 0..10_u64 {
+        // The client is gone as soon as it has asked.
+        let api = usize::try_from(round % 2).unwrap_or(0);
+        let mut socket = TcpStream::connect(cluster.apis[api].address("http"))
+            .await
+            .unwrap();
+        let head = format!(
+            "PUT /admin/v1/gateways/edge/config HTTP/1.1\r\nhost: api\r\nauthorization: Bearer {}\r\n\
+             if-match: \"1\"\r\nidempotency-key: the-write\r\ncontent-type: application/json\r\n\
+             content-length: {}\r\n\r\n",
+            cluster.token,
+            body.len()
+        );
+        socket.write_all(head.as_bytes()).await.unwrap();
+        socket.write_all(body.as_bytes()).await.unwrap();
+        drop(socket);
+    }
+    let (revision, _) = eventually("the write is confirmed", BOUND, || async {
+        let url = format!(
+            "{}/admin/v1/gateways/edge/config",
+            cluster.apis[0].url("http")
+        );
+        let answer = cluster
+            .http
+            .put(url)
+            .bearer_auth(&cluster.token)
+            .header("if-match", "\"1\"")
+            .header("idempotency-key", "the-write")
+            .json(&document)
+            .send()
+            .await
+            .map_err(|error| error.to_string())?;
+        if answer.status() != 200 {
+            return Err(answer.text().await.unwrap_or_default());
+        }
+        let body: Value = answer.json().await.map_err(|error| error.to_string())?;
+        body["revision"].as_u64().ok_or_else(|| body.to_string())
+    })
+    .await;
+    assert_eq!(revision, 2, "made once, however often it was asked for");
+    history.wrote(&Written::Confirmed(revision));
+    let current = cluster.get(1, "/admin/v1/gateways/edge").await.unwrap();
+    assert_eq!(current["revision"], 2, "{current}");
+    history.judge(&cluster).await;
+}
