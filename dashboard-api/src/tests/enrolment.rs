@@ -15,7 +15,8 @@ async fn add_authority(server: &Server, fingerprint: &str) {
         expires_ms: u64::MAX / 4,
         retires_ms: None,
     };
-    let added = server.store.add_authority(&authority, 3_600_000, &now());
+    let change = now();
+    let added = server.store.add_authority(&authority, 3_600_000, &change);
     assert!(added.await.unwrap());
 }
 
