@@ -3,20 +3,36 @@
 #![no_main]
 
 use bytes::Bytes;
+use lanekeeper_agent::protocol::Protocol;
 use lanekeeper_agent::protocol::classify::Disposition;
 use lanekeeper_agent::protocol::frames::{self, FrameKind};
 use lanekeeper_agent::protocol::sse::Frame;
 use lanekeeper_agent::protocol::usage;
 use lanekeeper_fuzz::{dialect, rules};
 use libfuzzer_sys::fuzz_target;
+use serde::Deserialize;
 
-/// True when a frame says in words that something failed, and is not merely broken.
-fn tells_error(frame: &Frame) -> bool {
-    let has = |word: &[u8]| frame.raw.windows(word.len()).any(|seen| seen == word);
-    frame.event() == Some(b"error")
-        || [&b"\"error\""[..], b"\"ERROR\"", b"\"TIMEOUT\""]
-            .into_iter()
-            .any(has)
+/// True when a frame says that something failed, and is not merely broken.
+fn tells_error(protocol: Protocol, frame: &Frame) -> bool {
+    #[derive(Deserialize)]
+    struct Kind {
+        #[serde(rename = "type")]
+        kind: Option<String>,
+    }
+    let word = b"\"error\"";
+    let has_word = frame.raw.windows(word.len()).any(|seen| seen == word);
+    let is_named = frame.event() == Some(b"error");
+    let kind = || -> Option<String> { serde_json::from_slice::<Kind>(&frame.data()?).ok()?.kind };
+    match protocol {
+        Protocol::Openai => is_named || has_word,
+        Protocol::Gemini => has_word,
+        Protocol::Anthropic => is_named || kind().as_deref() == Some("error"),
+        Protocol::Responses => matches!(
+            kind().as_deref(),
+            Some("error" | "response.failed" | "response.error")
+        ),
+        Protocol::Cohere => kind().as_deref() == Some("message-end"),
+    }
 }
 
 fuzz_target!(|data: &[u8]| {
@@ -37,7 +53,7 @@ fuzz_target!(|data: &[u8]| {
     let is_escaped = raw.windows(2).any(|pair| pair == b"\\u");
     match (&quick, &full) {
         (FrameKind::Content, FrameKind::Content | FrameKind::Lifecycle | FrameKind::Ping) => {}
-        (FrameKind::Content, FrameKind::Error(_)) if !tells_error(&frame) => {}
+        (FrameKind::Content, FrameKind::Error(_)) if !tells_error(rules.protocol, &frame) => {}
         (FrameKind::Content, _) if is_escaped => {}
         _ => assert_eq!(quick, full),
     }
