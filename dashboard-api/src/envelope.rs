@@ -1,4 +1,5 @@
-//! What surrounds every answer: an id, a time limit, security headers, one form of error, a log line.
+//! What surrounds every answer: an id, a time limit, security headers, one form of error, a log line
+//! and a span.
 //!
 //! The path is logged, the query and the body never are: a sign-in link carries its token there.
 
@@ -6,7 +7,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::problem::{Failure, PROBLEM_JSON, ProblemDocument};
 use axum::body::Body;
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -19,6 +20,8 @@ use std::error::Error as StdError;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+use tracing::field::Empty;
+use tracing::{Instrument as _, Span};
 
 /// Longest time to the head of an answer. A stream's body is not under it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +38,8 @@ pub(crate) async fn wrap(request: Request, next: Next) -> Response {
     let path = request.uri().path().to_owned();
     let started = clock::instant();
 
-    let run = AssertUnwindSafe(next.run(request)).catch_unwind();
+    let span = span(&request, &id);
+    let run = AssertUnwindSafe(next.run(request).instrument(span.clone())).catch_unwind();
     let mut response = match tokio::time::timeout(ANSWER_TIMEOUT, run).await {
         Ok(Ok(response)) => response,
         Ok(Err(_)) => Error::Internal("a handler panicked".into()).into_response(),
@@ -46,6 +50,7 @@ pub(crate) async fn wrap(request: Request, next: Next) -> Response {
         render(&mut response, &error, &id);
     }
     set_headers(response.headers_mut(), &id);
+    finish(&span, &response);
     tracing::debug!(
         request = %id,
         %method,
@@ -55,6 +60,35 @@ pub(crate) async fn wrap(request: Request, next: Next) -> Response {
         "answered"
     );
     response
+}
+
+/// The span of a request, for whoever exports spans: log lines have all of it anyway, so it is below
+/// their usual level.
+fn span(request: &Request, id: &str) -> Span {
+    let method = request.method();
+    // The name of a span must be one of few, so that it is the route's and not the path's.
+    let route = request.extensions().get::<MatchedPath>();
+    let route = route.map_or("unknown", MatchedPath::as_str);
+    tracing::debug_span!(
+        "request",
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        http.request.method = %method,
+        http.route = route,
+        http.response.status_code = Empty,
+        "error.type" = Empty,
+        request.id = id,
+    )
+}
+
+fn finish(span: &Span, response: &Response) {
+    let status = response.status();
+    span.record("http.response.status_code", status.as_u16());
+    if status.is_server_error() {
+        span.record("error.type", status.as_str());
+        span.record("otel.status_code", "ERROR");
+    }
 }
 
 /// The error of a response, also when a library made it without one.
