@@ -123,7 +123,8 @@ async fn a_token_ends_with_its_time_its_revocation_and_its_last_use(test: TestSt
     let mut gone = store.revoked_identities(60).await.unwrap();
     gone.sort();
     assert_eq!(gone, ["e", "f"]);
-    let none = store.create_join_token(token("edge", 0, 1000), &change("ann", 1));
+    let by_ann = change("ann", 1);
+    let none = store.create_join_token(token("edge", 0, 1000), &by_ann);
     assert!(matches!(none.await, Err(Error::Invalid { .. })));
 }
 
@@ -176,7 +177,8 @@ async fn an_identity_stays_with_its_gateway_and_its_origin(test: TestStore) {
     let store = &test.store;
     let vouch = async |gateway: &str, origin: &str| {
         let identity = identity("pod", gateway, 500);
-        let vouched = store.enrol_vouched(&identity, origin, &change(origin, 10));
+        let by_pod = change(origin, 10);
+        let vouched = store.enrol_vouched(&identity, origin, &by_pod);
         vouched.await.unwrap()
     };
     assert_eq!(vouch("edge", "kubernetes/a/b").await, Renewal::Granted);
@@ -201,7 +203,8 @@ async fn authorities_retire_one_after_the_other(test: TestStore) {
             expires_ms: 10_000,
             retires_ms: None,
         };
-        let added = store.add_authority(&authority, 100, &change("server", now_ms));
+        let by_server = change("server", now_ms);
+        let added = store.add_authority(&authority, 100, &by_server);
         added.await.unwrap()
     };
     let trusted = async |now_ms| -> Vec<(u64, String, Option<u64>)> {
