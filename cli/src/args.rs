@@ -4,6 +4,7 @@ mod agent;
 mod client;
 mod enrolment;
 mod fleet_sim;
+mod join_token;
 mod manage;
 mod overrides;
 mod precedence;
@@ -17,6 +18,7 @@ pub(crate) use client::{
 };
 pub(crate) use enrolment::{CaAction, CaArguments, EnrolmentArguments};
 pub(crate) use fleet_sim::FleetSimArguments;
+pub(crate) use join_token::{JoinTokenAction, JoinTokenArguments};
 pub(crate) use manage::{
     AgentsAction, AgentsArguments, DiffArguments, TokenAction, TokenArguments, WatchArguments,
 };
@@ -107,6 +109,8 @@ pub(crate) enum Command {
     Agents(AgentsArguments),
     /// List, create and revoke API tokens
     Token(TokenArguments),
+    /// List, create and revoke the tokens that agents join with
+    JoinToken(JoinTokenArguments),
     /// Replace the authority that agents' certificates come from
     Ca(CaArguments),
 }

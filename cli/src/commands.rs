@@ -12,6 +12,7 @@ pub(crate) mod diff;
 mod document;
 pub(crate) mod fleet_sim;
 pub(crate) mod get;
+pub(crate) mod join_token;
 pub(crate) mod overrides;
 pub(crate) mod rollback;
 pub(crate) mod rollout;

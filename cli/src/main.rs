@@ -71,5 +71,6 @@ async fn command(command: Command, tracer: Option<SdkTracer>) -> Result<(), Fail
         Command::Agents(arguments) => commands::agents::run(arguments).await,
         Command::Ca(arguments) => commands::ca::run(&arguments),
         Command::Token(arguments) => commands::token::run(arguments).await,
+        Command::JoinToken(arguments) => commands::join_token::run(arguments).await,
     }
 }

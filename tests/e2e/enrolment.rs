@@ -77,10 +77,17 @@ impl Site {
 
     /// Makes a join token for one agent and puts it where the agent looks.
     async fn new_join_token(&self) {
-        let wish = json!({"gateway": "edge"});
-        let made = self.post("/admin/v1/join-tokens", &wish).await;
-        let token = made["token"].as_str().unwrap().to_owned();
-        std::fs::write(self.token_file(), token).unwrap();
+        let url = self.server.url("http");
+        let environment = [
+            ("LANEKEEPER_URL", url.as_str()),
+            ("LANEKEEPER_TOKEN", &self.token),
+        ];
+        let made = command(&["join-token", "create", "edge"], &environment).await;
+        assert_eq!(made.status.code(), Some(0), "{made:?}");
+        std::fs::write(self.token_file(), made.stdout).unwrap();
+        let listed = command(&["join-token", "list", "-o", "wide"], &environment).await;
+        let listed = String::from_utf8(listed.stdout).unwrap();
+        assert!(listed.contains("edge"), "{listed}");
     }
 
     async fn agent(&self) -> Process {

@@ -1,0 +1,48 @@
+//! Flags of `join-token`.
+
+use super::client::{ApiArguments, Format};
+use clap::{Args, Subcommand};
+
+#[derive(Debug, Args)]
+pub(crate) struct JoinTokenArguments {
+    #[command(subcommand)]
+    pub(crate) action: JoinTokenAction,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JoinTokenAction {
+    /// List the join tokens that are not revoked
+    List {
+        /// How the result is printed
+        #[arg(short, long, default_value = "table")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Create a join token and print it; it is shown this once
+    Create {
+        /// The gateway that agents may join with it
+        gateway: String,
+        /// How long it works, such as 15m or 2d
+        #[arg(long, value_parser = super::span, default_value = "1h")]
+        ttl: u64,
+        /// How many agents it lets in
+        #[arg(long, default_value_t = 1)]
+        max_uses: u64,
+        /// How the result is printed
+        #[arg(short, long, default_value = "table")]
+        output: Format,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+    /// Revoke a join token
+    Revoke {
+        /// The join token's id
+        id: String,
+        /// The agents that it let in lose their certificates as well
+        #[arg(long)]
+        agents: bool,
+        #[command(flatten)]
+        api: ApiArguments,
+    },
+}
