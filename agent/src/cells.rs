@@ -193,9 +193,15 @@ impl CellSlot {
     /// The attempt delivers its first content now.
     pub(crate) fn commit(&self, ticket: &mut Ticket, now: Instant) {
         let transition = self.guarded.lock().cell.commit(ticket, now);
+        self.content_came(ticket, now);
+        self.tell_if(transition);
+    }
+
+    /// Notes how long the attempt's first content took. That is all there is to do at the commit of
+    /// an answer that is settled as a success in the same moment.
+    pub(crate) fn content_came(&self, ticket: &Ticket, now: Instant) {
         self.latency
             .record(now, now.saturating_duration_since(ticket.started()));
-        self.tell_if(transition);
     }
 
     /// The attempt is over and proved something. Returns true when the policy wants every cell of

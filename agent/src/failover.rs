@@ -331,7 +331,11 @@ impl Route<'_> {
         let waits = matches!(&answer.body, AnswerBody::Running(running) if !running.content);
         if !waits {
             let now = clock::now();
-            grant.commit(now);
+            if matches!(answer.body, AnswerBody::Whole(_)) {
+                grant.commit_whole(now);
+            } else {
+                grant.commit(now);
+            }
             visit.first_content(now);
         }
         let booking = (Proof::Success, RequestOutcome::Ok);

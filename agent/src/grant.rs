@@ -78,6 +78,17 @@ impl Grant {
         }
     }
 
+    /// The first content is on its way, and so is all the rest: [`Grant::settle`] follows at once.
+    pub(crate) fn commit_whole(&mut self, now: Instant) {
+        self.refundable = false;
+        if let Some(ticket) = &self.ticket {
+            self.cell.content_came(ticket, now);
+        }
+        if let Some((cell, ticket)) = &self.provider {
+            cell.content_came(ticket, now);
+        }
+    }
+
     /// An answer that proves nothing yet goes to the caller.
     pub(crate) fn deliver(&mut self) {
         self.refundable = false;

@@ -1,8 +1,9 @@
 //! What one successful attempt costs a breaker, beside other breakers, in one run.
 //!
 //! Every subject gets the same rounds, in turn, so that a busy machine slows all alike; the figure
-//! is the median in nanoseconds. The plain cell is asked as one owner of it asks; a cell behind a
-//! mutex is locked for each of its three calls, as the agent does. The others are called as their
+//! is the median in nanoseconds. The plain cell is asked as one owner of it asks. A cell behind a
+//! mutex is locked for each of its three calls, as the agent does for a stream, or for two, as it
+//! does for an answer that comes whole and is settled at its commit. The others are called as their
 //! pages say, around a function that does nothing. Times are arguments of the cell, while the
 //! others read the clock themselves where they need it: that is a part of their design and counts.
 //!
@@ -71,6 +72,7 @@ fn main() {
     let mut subjects = [
         Subject::new("cell", plain_cell),
         Subject::new("cell_in_mutex", round::<Mutex<Cell>>),
+        Subject::new("cell_in_mutex_whole_answer", round::<Whole>),
         Subject::new("mutex_counter", round::<Counter>),
         Subject::new("recloser", round::<recloser::Recloser>),
         Subject::new("failsafe_consecutive", round::<Consecutive>),
@@ -250,6 +252,27 @@ impl Breaker for Mutex<Cell> {
             black_box(cell.commit(&mut ticket, now));
             drop(cell);
             let mut cell = self.lock().expect("no thread panics");
+            black_box(cell.settle(ticket, Outcome::Success, now, 0.5));
+        }
+    }
+}
+
+/// A cell whose answers come whole.
+struct Whole(Mutex<Cell>);
+
+impl Breaker for Whole {
+    type Hand = ();
+
+    fn new(now: Instant) -> Self {
+        Self(Mutex::new(Cell::new(Arc::new(Policy::default()), now)))
+    }
+
+    fn hand(&self) {}
+
+    fn attempt(&self, (): &mut (), now: Instant) {
+        let admission = self.0.lock().expect("no thread panics").admit(now, LEASE);
+        if let Admission::Pass(ticket) = admission {
+            let mut cell = self.0.lock().expect("no thread panics");
             black_box(cell.settle(ticket, Outcome::Success, now, 0.5));
         }
     }

@@ -1,5 +1,6 @@
 //! Where a provider is, prepared once per configuration.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +26,38 @@ struct Inner {
 
 /// Connections of one key are interchangeable: same place, same rule about addresses. A place that
 /// is no longer allowed must not be reached over a connection from before.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct TargetKey(Arc<str>);
+#[derive(Clone, Debug)]
+pub(super) struct TargetKey {
+    text: Arc<str>,
+    /// Of the text: every request looks its target up, and hashing it anew would cost each.
+    hash: u64,
+}
+
+impl TargetKey {
+    fn new(text: String) -> Self {
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        Self {
+            text: text.into(),
+            hash: hasher.finish(),
+        }
+    }
+}
+
+impl PartialEq for TargetKey {
+    fn eq(&self, other: &Self) -> bool {
+        // One target's key is nearly always the very same.
+        Arc::ptr_eq(&self.text, &other.text) || self.text == other.text
+    }
+}
+
+impl Eq for TargetKey {}
+
+impl Hash for TargetKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.hash);
+    }
+}
 
 impl Target {
     /// Prepares a provider's base URL. `connect_timeout` bounds name resolution, connecting and
@@ -59,7 +90,7 @@ impl Target {
             tls_name,
             guard,
             connect_timeout,
-            key: TargetKey(key.into()),
+            key: TargetKey::new(key),
         })))
     }
 
