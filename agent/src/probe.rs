@@ -105,7 +105,7 @@ async fn ask(client: &Client, lane: &Lane, timeout: Duration) -> Finding {
         hold: Duration::ZERO,
     };
     let asked = request::of(lane.provider.protocol, &lane.upstream_model);
-    let verdict = match attempt::attempt(client, lane, &asked, false, bounds).await {
+    let verdict = match attempt::attempt(client, lane, &asked, false, bounds, None).await {
         // Stopped by its limit before any text, an answer is still an answer.
         Attempted::Content(_) | Attempted::Empty(_) => {
             return Finding {
