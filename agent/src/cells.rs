@@ -266,7 +266,7 @@ impl CellSlot {
 
     /// Marks the member as being measured, so that not every request of the moment goes there.
     pub(crate) fn explore(&self, now: Instant) {
-        self.latency.touch(now);
+        self.latency.measure(now);
     }
 
     /// The cell's pool; `None` for a provider's own cell.

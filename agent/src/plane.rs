@@ -243,7 +243,7 @@ impl Plane {
         cells
     }
 
-    /// The `lanes` and `pools` parts of `/stats`.
+    /// The `lanes`, `pools` and `providers` parts of `/stats`.
     pub fn stats(&self) -> Stats {
         let now = clock::now();
         let guard = self.inner.snapshot.load();
@@ -269,6 +269,7 @@ impl Plane {
                         .collect(),
                 })
                 .collect(),
+            providers: stats::of_providers(&snapshot.providers, now),
         }
     }
 

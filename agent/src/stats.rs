@@ -3,20 +3,22 @@
 mod words;
 
 use crate::cells::CellSlot;
-use crate::snapshot::Lane;
+use crate::snapshot::{Lane, Provider};
 use lanekeeper_breaker::{Selectable, State, View};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use serde::Serialize;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The `lanes` and `pools` parts of `/stats`.
+/// The `lanes`, `pools` and `providers` parts of `/stats`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Stats {
     /// Every lane of the served revision, by name.
     pub lanes: Vec<LaneStats>,
     /// Every pool of the served revision, by name.
     pub pools: Vec<PoolStats>,
+    /// Every provider with a breaker of its own, by name.
+    pub providers: Vec<ProviderStats>,
 }
 
 /// One lane.
@@ -52,11 +54,21 @@ pub struct LaneStats {
     pub cells: Vec<CellStats>,
 }
 
+/// One provider with a breaker of its own, which stops all its lanes.
+#[derive(Debug, Clone, Serialize)]
+pub struct ProviderStats {
+    /// The provider's name.
+    pub provider: ProviderName,
+    /// Its cells: one, or one per endpoint.
+    pub cells: Vec<CellStats>,
+}
+
 /// One cell.
 #[derive(Debug, Clone, Serialize)]
 pub struct CellStats {
-    /// The cell's pool.
-    pub pool: PoolName,
+    /// The cell's pool; left out for a provider's own cell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolName>,
     /// The one endpoint it judges; null = all of them.
     pub endpoint: Option<&'static str>,
     /// `closed`, `open` or `half_open`.
@@ -143,10 +155,23 @@ impl LaneStats {
             cells: lane
                 .cells
                 .iter()
-                .filter_map(|cell| CellStats::of(cell, now))
+                .map(|cell| CellStats::of(cell, now))
                 .collect(),
         }
     }
+}
+
+/// The providers that have a breaker of their own.
+pub(crate) fn of_providers(providers: &[Arc<Provider>], now: Instant) -> Vec<ProviderStats> {
+    let own = providers.iter().filter(|one| one.cells.is_some());
+    own.map(|one| ProviderStats {
+        provider: one.name.clone(),
+        cells: one
+            .own_cells()
+            .map(|cell| CellStats::of(cell, now))
+            .collect(),
+    })
+    .collect()
 }
 
 /// Why a lane is down for something that only people can mend.
@@ -188,12 +213,11 @@ pub(crate) fn is_usable(lane: &Lane, now: Instant) -> bool {
 }
 
 impl CellStats {
-    /// The cell as it is now; `None` for a provider's own cell.
-    fn of(cell: &CellSlot, now: Instant) -> Option<Self> {
-        let pool = cell.pool()?.clone();
+    /// The cell as it is now.
+    fn of(cell: &CellSlot, now: Instant) -> Self {
         let (view, window, opened) = cell.story(now);
-        Some(Self {
-            pool,
+        Self {
+            pool: cell.pool().cloned(),
             endpoint: cell.endpoint(),
             why: words::why(&view, window, opened.as_ref()),
             advisory: view.advisory_remaining.map(|left| left.as_secs_f64()),
@@ -217,6 +241,6 @@ impl CellStats {
                 .override_
                 .as_ref()
                 .map(|order| order.remaining.as_secs_f64()),
-        })
+        }
     }
 }

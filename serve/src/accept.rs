@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use socket2::SockRef;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -118,6 +119,11 @@ where
             },
         };
         http.header_read_timeout(header_read_timeout());
+        // Nobody reads or writes while a peer's window is shut, so only the kernel can tell the time.
+        let stalled = Some(limits.peer_stall_timeout);
+        if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(stalled) {
+            tracing::debug!(%error, "cannot bound the time a peer takes nothing");
+        }
         let watched = limits.tell_conflicting_length;
         let connection = connect(&http, stream, service.clone(), watched);
         let (shutdown, cut) = (shutdown.clone(), cut.clone());

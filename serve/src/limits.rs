@@ -6,6 +6,8 @@ use std::time::Duration;
 const MAX_CONNECTIONS: usize = 8192;
 /// Time from the start of a connection, or from the end of the last request, to complete headers.
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time a peer may leave bytes unacknowledged, or take none, before its connection ends.
+const PEER_STALL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes of one request's headers, and so the size of the read buffer.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// Header lines of one request: the HTTP library's own bound, up to which it parses without setting
@@ -30,6 +32,10 @@ pub struct Limits {
     pub max_connections: usize,
     /// Longest wait for complete request headers; it also ends idle keep-alive. Default 10 s.
     pub header_read_timeout: Duration,
+    /// Longest time a peer takes none of the bytes that wait for it; then its connection ends, and
+    /// with it what the answer holds. Whole milliseconds; zero leaves it to the kernel. Default
+    /// 120 s.
+    pub peer_stall_timeout: Duration,
     /// Largest size of one request's headers; more is answered 431. Default 64 KiB, at least 8 KiB.
     pub max_header_bytes: usize,
     /// Largest number of header lines; more is answered 431. Default 100.
@@ -44,6 +50,7 @@ impl Default for Limits {
         Self {
             max_connections: MAX_CONNECTIONS,
             header_read_timeout: HEADER_READ_TIMEOUT,
+            peer_stall_timeout: PEER_STALL_TIMEOUT,
             max_header_bytes: MAX_HEADER_BYTES,
             max_headers: MAX_HEADERS,
             tell_conflicting_length: false,

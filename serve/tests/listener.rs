@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 const BOUND: Duration = Duration::from_secs(10);
+/// More than the kernel keeps for a peer that takes nothing.
+const LONG_BYTES: usize = 32 * 1024 * 1024;
 
 struct Running {
     address: SocketAddr,
@@ -37,10 +39,12 @@ fn start(limits: Limits, grace: Duration) -> Running {
             std::future::pending::<()>().await;
         }
         let twice = request.extensions().get::<ConflictingLength>().is_some();
-        let body = if twice { "two lengths" } else { "hello" };
-        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(
-            body.as_bytes(),
-        ))))
+        let body = match request.uri().path() {
+            "/long" => Bytes::from(vec![b'x'; LONG_BYTES]),
+            _ if twice => Bytes::from_static(b"two lengths"),
+            _ => Bytes::from_static(b"hello"),
+        };
+        Ok::<_, Infallible>(Response::new(Full::new(body)))
     });
     let task = tokio::spawn(serve(listener, limits, service, shutdown.clone(), grace));
     Running {
@@ -104,6 +108,42 @@ async fn headers_that_never_end_are_cut_after_the_bound() {
     let server = start(limits, Duration::ZERO);
     let answer = exchange(server.address, b"GET / HTTP/1.1\r\nhost: a\r\nx-slow: ").await;
     assert!(!answer.contains("hello"), "{answer}");
+}
+
+#[tokio::test]
+async fn peer_that_takes_nothing_is_dropped_and_one_that_is_slow_is_not() {
+    let limits = Limits {
+        peer_stall_timeout: Duration::from_millis(400),
+        ..Limits::default()
+    };
+    let ask = async |address| {
+        let socket = tokio::net::TcpSocket::new_v4().unwrap();
+        socket.set_recv_buffer_size(16 * 1024).unwrap();
+        let mut stream = socket.connect(address).await.unwrap();
+        let request = b"GET /long HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+        stream.write_all(request).await.unwrap();
+        stream
+    };
+    let server = start(limits.clone(), Duration::MAX);
+    let mut slow = ask(server.address).await;
+    let mut taken = 0;
+    let mut some = vec![0; 32 * 1024];
+    for _ in 0..20 {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        taken += slow.read(&mut some).await.unwrap();
+    }
+    let mut rest = Vec::new();
+    slow.read_to_end(&mut rest).await.unwrap();
+    assert!(taken + rest.len() > LONG_BYTES, "it has the whole answer");
+
+    let _stuck = ask(server.address).await;
+    let mut other = TcpStream::connect(server.address).await.unwrap();
+    let request = b"GET / HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    other.write_all(request).await.unwrap();
+    other.read_to_end(&mut rest).await.unwrap();
+    server.shutdown.cancel();
+    let ended = tokio::time::timeout(BOUND, server.task).await;
+    ended.expect("no grace is spent on it").unwrap().unwrap();
 }
 
 #[tokio::test]

@@ -109,6 +109,29 @@ async fn cell_of_the_provider_stops_all_its_lanes() {
 }
 
 #[tokio::test]
+async fn statistics_show_the_cell_of_the_provider_and_why_it_stops_all_lanes() {
+    let upstream = Upstream::start(json(500, "")).await;
+    let own = "breaker: {trip: {mode: count, failure_count: 1}, base_cooldown_secs: 30}";
+    let observing = "{mode: observe}";
+    let agent = Agent::start(&shared_provider(upstream.address, own, observing)).await;
+    assert_eq!(chat("one", false).send(agent.address).await.status, 503);
+    let stats = serde_json::to_value(agent.plane.stats()).unwrap();
+    let shown = &stats["providers"][0];
+    assert_eq!(shown["provider"], "p");
+    let cell = &shown["cells"][0];
+    assert_eq!(cell["state"], "open");
+    assert_eq!(
+        cell["why"],
+        "1 of 1 answer in 30 s failed, last: status 500"
+    );
+    assert_eq!(cell.get("pool"), None, "it is in none");
+
+    let plain = Agent::start(&shared_provider(upstream.address, "", observing)).await;
+    let stats = serde_json::to_value(plain.plane.stats()).unwrap();
+    assert_eq!(stats["providers"], serde_json::json!([]));
+}
+
+#[tokio::test]
 async fn hard_down_of_a_lane_reaches_its_cells_in_every_pool_when_the_policy_says_so() {
     for (scope, expected) in [("cell", "closed"), ("lane", "open")] {
         let upstream = Upstream::start(json(401, "")).await;

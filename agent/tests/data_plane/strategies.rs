@@ -29,6 +29,29 @@ async fn fastest_measures_every_member_once_and_then_prefers_the_quickest() {
 }
 
 #[tokio::test]
+async fn member_that_is_being_measured_gets_no_second_request_until_it_is_known() {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut waiting = vec![Step::Gate(Arc::clone(&gate))];
+    waiting.extend(completion("a"));
+    let a = Upstream::start(waiting).await;
+    let b = Upstream::start(completion("b")).await;
+    let document = Document::new()
+        .lane_at("a", a.address, 5, "")
+        .lane_at("b", b.address, 1, "")
+        .pool("strategy: fastest");
+    let agent = Agent::start(&document.yaml()).await;
+    let address = agent.address;
+    let first = tokio::spawn(async move { chat("chat", false).send(address).await });
+    eventually("it is under way", || a.hits() == 1).await;
+    for _ in 0..10 {
+        assert_eq!(chat("chat", false).send(address).await.status, 200);
+    }
+    assert_eq!((a.hits(), b.hits()), (1, 10));
+    gate.add_permits(1);
+    assert_eq!(first.await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn least_loaded_goes_where_the_fewest_run_for_their_weight() {
     let gate = Arc::new(Semaphore::new(0));
     let mut waiting = vec![Step::Gate(Arc::clone(&gate))];
