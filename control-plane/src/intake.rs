@@ -82,5 +82,6 @@ pub(crate) fn facts(record: &AgentRecord, now_ms: u64) -> AgentFacts {
         rejected: record.last_error.clone(),
         first_seen_ms: record.connected_ms,
         last_seen_ms: now_ms,
+        left_ms: record.left.then_some(now_ms),
     }
 }

@@ -7,6 +7,7 @@ use crate::app::App;
 use crate::auth::{Access, Guard, guard, session};
 use crate::error::Error;
 use crate::fleet::{agents, breaker_state, stream};
+use crate::input::body::refuse_any;
 use crate::{admin, envelope, openapi, page, probes};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -172,19 +173,34 @@ impl Route {
             .map(|parameter| parameter.name.clone());
         Some(names.collect())
     }
+
+    /// Whether a body means anything to it: it changes something and documents one. Bodies of reads
+    /// are left alone.
+    fn takes_body(&self) -> bool {
+        let Some((_, paths)) = &self.documentation else {
+            return true;
+        };
+        let mut operations = paths.paths.values().flat_map(operations_of);
+        self.method.is_safe() || operations.any(|operation| operation.request_body.is_some())
+    }
 }
 
 /// The router of the whole listener.
 pub(crate) fn router(app: App) -> Router {
     let mut router = Router::new();
     for route in table() {
+        let takes_body = route.takes_body();
         let rule = Guard {
             app: app.clone(),
             access: route.access,
             action: route.action,
             parameters: route.parameters(),
         };
-        let guarded = route.handler.route_layer(from_fn_with_state(rule, guard));
+        let mut handler = route.handler;
+        if !takes_body {
+            handler = handler.route_layer(from_fn(refuse_any));
+        }
+        let guarded = handler.route_layer(from_fn_with_state(rule, guard));
         router = router.route(&route.path, guarded);
     }
     router

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::audit::{self, NewEntry};
 use crate::config_store::{Change, ConfigStore, check_text};
-use crate::engine::{Session, execute, fetch, from_stored, to_stored};
+use crate::engine::{Session, execute, fetch, from_stored, from_stored_opt, to_stored};
 use crate::error::Error;
 
 /// The glossary word in errors.
@@ -37,6 +37,7 @@ type FactsRow = (
     Option<String>,
     i64,
     i64,
+    Option<i64>,
 );
 
 /// What is known for certain of one agent instance, whether or not it is connected.
@@ -70,6 +71,8 @@ pub struct AgentFacts {
     pub first_seen_ms: u64,
     /// When it was last heard of, wall time in unix milliseconds.
     pub last_seen_ms: u64,
+    /// When it said goodbye, wall time in unix milliseconds; `None` while it has not.
+    pub left_ms: Option<u64>,
 }
 
 impl ConfigStore {
@@ -102,7 +105,8 @@ impl ConfigStore {
         let rows: Vec<FactsRow> = fetch!(&mut session, connection => {
             sqlx::query_as(
                 "SELECT gateway, instance, name, labels, version, session_epoch, applied_revision,
-                        applied_hash, config_source, problems, rejected, first_seen_ms, last_seen_ms
+                        applied_hash, config_source, problems, rejected, first_seen_ms, last_seen_ms,
+                        left_ms
                  FROM agents WHERE $1 = '' OR gateway = $1
                  ORDER BY last_seen_ms DESC, gateway, instance LIMIT $2",
             )
@@ -162,15 +166,15 @@ async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> 
         sqlx::query(
             "INSERT INTO agents (gateway, instance, name, labels, version, session_epoch,
                                  applied_revision, applied_hash, config_source, problems, rejected,
-                                 first_seen_ms, last_seen_ms)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+                                 first_seen_ms, last_seen_ms, left_ms)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
              ON CONFLICT (gateway, instance) DO UPDATE SET
                  name = excluded.name, labels = excluded.labels, version = excluded.version,
                  session_epoch = excluded.session_epoch,
                  applied_revision = excluded.applied_revision,
                  applied_hash = excluded.applied_hash, config_source = excluded.config_source,
                  problems = excluded.problems, rejected = excluded.rejected,
-                 last_seen_ms = excluded.last_seen_ms
+                 last_seen_ms = excluded.last_seen_ms, left_ms = excluded.left_ms
              WHERE excluded.session_epoch >= agents.session_epoch",
         )
         .bind(facts.gateway.as_str())
@@ -186,6 +190,7 @@ async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> 
         .bind(rejected.as_deref())
         .bind(to_stored(facts.first_seen_ms))
         .bind(to_stored(facts.last_seen_ms))
+        .bind(facts.left_ms.map(to_stored))
     )?;
     Ok(())
 }
@@ -239,6 +244,7 @@ fn facts_of(row: FactsRow) -> Result<AgentFacts, Error> {
             .transpose()?,
         first_seen_ms: from_stored(row.11)?,
         last_seen_ms: from_stored(row.12)?,
+        left_ms: from_stored_opt(row.13)?,
         instance,
     })
 }

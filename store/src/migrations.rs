@@ -26,6 +26,7 @@ const FILES: &[(&str, &str)] = &[
     migration!("0008_create_enrolment"),
     migration!("0009_create_idempotency_keys"),
     migration!("0010_create_drains"),
+    migration!("0011_add_agents_left"),
 ];
 
 /// The number a file's name begins with, which a test holds to.

@@ -120,7 +120,7 @@ pub(crate) enum AgentsAction {
     },
     /// Show one agent
     Show {
-        /// The agent's id, as `agents list -o wide` shows it
+        /// The agent's name, or its id, as `agents list -o wide` shows it, where several have the name
         id: String,
         /// How the result is printed; a table is printed as YAML
         #[arg(short, long, default_value = "yaml")]
@@ -130,7 +130,7 @@ pub(crate) enum AgentsAction {
     },
     /// Take an agent out of its load balancer; running requests end as they would
     Drain {
-        /// The agent's id
+        /// The agent's name, or its id where several have the name
         id: String,
         /// Take it back in
         #[arg(long)]
@@ -141,9 +141,9 @@ pub(crate) enum AgentsAction {
         #[command(flatten)]
         api: ApiArguments,
     },
-    /// Forget an agent; its certificate is no longer taken
+    /// Forget an agent that is gone; one that still runs comes back with its next report
     Delete {
-        /// The agent's id
+        /// The agent's name, or its id where several have the name
         id: String,
         /// Why, for the audit trail
         #[arg(long)]

@@ -110,6 +110,8 @@ pub(super) fn word(value: Option<&Value>) -> String {
         Some(Value::String(text)) if text.is_empty() => "\"\"".to_owned(),
         Some(Value::String(text)) => text.clone(),
         Some(Value::Number(number)) => match number.as_f64() {
+            // What rounds to nothing has no sign.
+            Some(float) if number.is_f64() && float.abs() < 0.05 => "0.0".to_owned(),
             Some(float) if number.is_f64() => format!("{float:.1}"),
             _ => number.to_string(),
         },
@@ -142,6 +144,7 @@ mod tests {
             (json!("edge"), "edge"),
             (json!(3), "3"),
             (json!(0.25), "0.2"),
+            (json!(-0.002), "0.0"),
             (json!({}), "-"),
             (json!({"a": "b", "c": 1}), "a=b,c=1"),
             (json!(["x", "y"]), "x; y"),

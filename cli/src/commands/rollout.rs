@@ -136,6 +136,9 @@ pub(super) fn sentence(rollout: &Value) -> String {
     if let Some(stop) = rollout.get("stop").filter(|stop| !stop.is_null()) {
         text += &format!(" ({})", word(stop, "detail"));
     }
+    if let Some(stage) = awaited(rollout) {
+        text += &format!("; stage {stage} begins when a live agent is in it");
+    }
     if rollout.get("rollback_revision").is_some_and(Value::is_u64) {
         text += &format!(
             "; the old content is back as revision {}",
@@ -156,7 +159,7 @@ fn agents(rollout: &Value) {
             vec![
                 word(agent, "agent"),
                 word(agent, "state"),
-                number(agent, "stage"),
+                stage_of(rollout, agent),
                 number(agent, "applied_revision"),
                 number(agent, "target_revision"),
                 error.and_then(Value::as_str).unwrap_or("-").to_owned(),
@@ -165,6 +168,34 @@ fn agents(rollout: &Value) {
         .collect();
     let heading = ["AGENT", "STATE", "STAGE", "APPLIED", "TARGET", "ERROR"];
     output::table(&heading, &rows);
+}
+
+/// The name of the stage that an agent is in.
+fn stage_of(rollout: &Value, agent: &Value) -> String {
+    let index = agent.get("stage").and_then(Value::as_u64);
+    index
+        .and_then(|index| rollout.pointer(&format!("/stages/{index}/name")))
+        .and_then(Value::as_str)
+        .unwrap_or("-")
+        .to_owned()
+}
+
+/// The stage that a running rollout stands before: the next one, while none is under way.
+fn awaited(rollout: &Value) -> Option<&str> {
+    if rollout.get("state")?.as_str()? != "running" {
+        return None;
+    }
+    let stages = rollout.get("stages")?.as_array()?;
+    let is =
+        |stage: &&Value, state: &str| stage.get("state").and_then(Value::as_str) == Some(state);
+    if stages.iter().any(|stage| is(&stage, "current")) {
+        return None;
+    }
+    stages
+        .iter()
+        .find(|stage| is(stage, "waiting"))?
+        .get("name")?
+        .as_str()
 }
 
 fn word(value: &Value, name: &str) -> String {
@@ -187,6 +218,14 @@ mod tests {
             "stop": null, "rollback_revision": null});
         let plain = "rollout of revision 4 of gateway edge: running";
         assert_eq!(sentence(&rollout), plain);
+        rollout["stages"] = json!([{"name": "tier=canary", "state": "waiting"},
+            {"name": "all", "state": "waiting"}]);
+        let waits = "; stage tier=canary begins when a live agent is in it";
+        assert_eq!(sentence(&rollout), format!("{plain}{waits}"));
+        rollout["stages"][0]["state"] = json!("current");
+        assert_eq!(sentence(&rollout), plain);
+        assert_eq!(stage_of(&rollout, &json!({"stage": 0})), "tier=canary");
+        assert_eq!(stage_of(&rollout, &json!({"stage": null})), "-");
         rollout["state"] = json!("rolled_back");
         rollout["stop"] = json!({"detail": "agent node-1 refused the revision"});
         rollout["rollback_revision"] = json!(5);

@@ -217,7 +217,7 @@ fn silent_record(facts: AgentFacts) -> AgentRecord {
         seq: 0,
         connected_ms: facts.last_seen_ms,
         report_received_ms: None,
-        left: false,
+        left: facts.left_ms.is_some(),
         draining: false,
         applied_revision: facts.applied_revision,
         applied_hash: facts.applied_hash,

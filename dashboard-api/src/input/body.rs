@@ -4,6 +4,8 @@ use super::json;
 use crate::error::{Error, Fault};
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
+use axum::middleware::Next;
+use axum::response::Response;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
@@ -39,6 +41,12 @@ impl Fields {
     pub(crate) fn refuse(&mut self, field: &str, code: &str, message: impl Into<String>) {
         self.faults
             .push(Fault::at(format!("/{field}"), code, message));
+    }
+
+    /// Whether something is wrong with a field.
+    pub(crate) fn is_refused(&self, field: &str) -> bool {
+        let place = Some(format!("/{field}"));
+        self.faults.iter().any(|fault| fault.pointer == place)
     }
 
     /// A text that must be there.
@@ -152,6 +160,28 @@ fn form<T: Form>(value: Value) -> Result<T, Error> {
         Some(form) if fields.faults.is_empty() => Ok(form),
         Some(_) | None => Err(Error::InvalidBody(fields.faults)),
     }
+}
+
+/// Refuses what a caller sends to a route that takes no body, before the route runs: an option that
+/// nobody reads would be taken for granted. Nothing and an empty object are accepted.
+pub(crate) async fn refuse_any(request: Request, next: Next) -> Result<Response, Error> {
+    let (parts, body) = request.into_parts();
+    let bytes = read(&parts.headers, body, MAX_FORM_BYTES).await?;
+    if !bytes.trim_ascii().is_empty() {
+        let faults = match json::parse(&bytes)? {
+            Value::Object(given) => given.keys().map(|key| unexpected(key)).collect(),
+            _ => vec![Fault::at("", "unexpected_body", "this route takes no body")],
+        };
+        if !faults.is_empty() {
+            return Err(Error::InvalidBody(faults));
+        }
+    }
+    Ok(next.run(Request::from_parts(parts, Body::empty())).await)
+}
+
+fn unexpected(key: &str) -> Fault {
+    let message = "unknown field; this route takes no body, see its query parameters";
+    Fault::at(format!("/{}", escape(key)), "unknown_key", message)
 }
 
 /// A key as a token of an RFC 6901 pointer.

@@ -62,6 +62,7 @@ async fn a_forgotten_agent_is_in_no_list() {
         rejected: None,
         first_seen_ms: clock::now_ms(),
         last_seen_ms: clock::now_ms(),
+        left_ms: None,
     };
     server.store.record_agent(&facts).await.unwrap();
     let listed = |count: usize| {

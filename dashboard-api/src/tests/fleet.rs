@@ -3,6 +3,7 @@
 use super::*;
 use futures_util::StreamExt;
 use lanekeeper_store::Hint;
+use std::collections::BTreeMap;
 
 const STATE: &str = "/api/v1/breaker-state";
 
@@ -194,7 +195,7 @@ async fn agents_are_listed_filtered_and_paged() {
 }
 
 #[tokio::test]
-async fn an_agent_that_only_the_store_remembers_is_listed_as_silent() {
+async fn an_agent_that_only_the_store_remembers_is_silent_and_one_that_left_is_gone() {
     let server = Server::start().await;
     server.create_edge().await;
     let now_ms = clock::now_ms();
@@ -212,11 +213,28 @@ async fn an_agent_that_only_the_store_remembers_is_listed_as_silent() {
         rejected: None,
         first_seen_ms: now_ms - 90_000,
         last_seen_ms: now_ms - 60_000,
+        left_ms: None,
     };
     server.store.record_agent(&facts).await.unwrap();
-    let listed = |page: &Value| page["agents"].as_array().unwrap().len() == 1;
+    let left = lanekeeper_store::AgentFacts {
+        instance: "left-before-the-restart".to_owned(),
+        name: "went".to_owned(),
+        last_seen_ms: now_ms - 1_000,
+        left_ms: Some(now_ms - 1_000),
+        ..facts
+    };
+    server.store.record_agent(&left).await.unwrap();
+    let listed = |page: &Value| page["agents"].as_array().unwrap().len() == 2;
     let page = server.eventually("/api/v1/agents", listed).await;
-    assert_eq!(page["agents"][0]["state"], "stale");
+    let agents = page["agents"].as_array().unwrap().iter();
+    let states: BTreeMap<&str, &str> = agents
+        .map(|agent| (agent["name"].as_str(), agent["state"].as_str()))
+        .filter_map(|(name, state)| name.zip(state))
+        .collect();
+    assert_eq!(
+        states,
+        BTreeMap::from([("node-9", "stale"), ("went", "gone")])
+    );
     let view = server.get_json(&format!("{STATE}?include=closed")).await;
     assert_eq!(view["agents"], json!({"live": 0, "stale": 1}));
     server.stop().await;
@@ -418,6 +436,7 @@ async fn an_agent_that_only_the_store_remembers_still_has_a_last_sign() {
         rejected: None,
         first_seen_ms: seen_ms,
         last_seen_ms: seen_ms,
+        left_ms: None,
     };
     server.store.record_agent(&facts).await.unwrap();
     let path = format!("/api/v1/agents/{}", record.instance);

@@ -164,6 +164,8 @@ async fn every_fault_of_an_order_is_listed_at_once() {
     for (change, pointer) in [
         (json!({"ttl_secs": null}), "/ttl_secs"),
         (json!({"ttl_secs": 0}), "/ttl_secs"),
+        (json!({"ttl_secs": "60"}), "/ttl_secs"),
+        (json!({"ttl_secs": 0.5}), "/ttl_secs"),
         (json!({"pool": "chta"}), "/pool"),
         (json!({"lane": "fats"}), "/lane"),
         (json!({"lane": "two\nlines"}), "/lane"),

@@ -248,6 +248,11 @@ async fn orders_are_taken_where_they_make_sense_and_audited() {
     problem(server.order(2, "pause").await, 409, "rollout_state").await;
     let resumed: Value = server.order(2, "resume").await.json().await.unwrap();
     assert_eq!(resumed["state"], "running");
+    let abort = "/admin/v1/gateways/edge/rollouts/2/abort";
+    let misplaced = json!({"rollback": false});
+    let answer = server.send_json(Method::POST, abort, &misplaced).await;
+    let refused = problem(answer, 400, "invalid_body").await;
+    assert_eq!(pointers(&refused), ["/rollback"]);
     let stopped = server.order(2, "abort?rollback=false").await;
     let stopped: Value = stopped.json().await.unwrap();
     assert_eq!(stopped["state"], "stopped");

@@ -21,12 +21,14 @@ fn facts(gateway: &str, instance: &str, session_epoch: u64, now_ms: u64) -> Agen
         rejected: None,
         first_seen_ms: now_ms,
         last_seen_ms: now_ms,
+        left_ms: None,
     }
 }
 
 on_each_engine! {
     facts_survive_and_follow_the_agent,
     an_earlier_session_does_not_speak_over_a_later_one,
+    a_goodbye_is_remembered,
     two_processes_of_one_name_are_two_rows,
     agents_are_forgotten_by_order_and_by_age,
 }
@@ -75,6 +77,19 @@ async fn an_earlier_session_does_not_speak_over_a_later_one(test: TestStore) {
         .await
         .unwrap();
     assert_eq!(test.store.agent_facts(None).await.unwrap(), [later]);
+}
+
+async fn a_goodbye_is_remembered(test: TestStore) {
+    let here = facts("edge", "i-1", 1, 10);
+    test.store.record_agent(&here).await.unwrap();
+    let left = AgentFacts {
+        last_seen_ms: 20,
+        left_ms: Some(20),
+        ..here
+    };
+    test.store.record_agent(&left).await.unwrap();
+    let known = test.another().await.agent_facts(None).await.unwrap();
+    assert_eq!(known, [left]);
 }
 
 async fn two_processes_of_one_name_are_two_rows(test: TestStore) {

@@ -102,6 +102,8 @@ impl Form for OverrideForm {
                 fields.refuse("ttl_secs", "out_of_range", message);
             }
             (None, Some(OverrideAction::Reset) | None) | (Some(_), _) => {}
+            // What is there and of a wrong type is not missing as well.
+            (None, Some(_)) if fields.is_refused("ttl_secs") => {}
             (None, Some(_)) => fields.refuse("ttl_secs", "missing", "must be given"),
         }
         let allow_empty = fields.flag("allow_empty");
