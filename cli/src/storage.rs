@@ -8,6 +8,11 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Between two attempts to reach a configuration database that is away.
+const DATABASE_RETRY: Duration = Duration::from_secs(1);
 
 /// The configuration store and the live view of one process.
 #[derive(Clone)]
@@ -34,13 +39,34 @@ impl Storage {
     }
 
     /// Both servers, for processes that run beside others.
-    pub(crate) async fn connect(arguments: &Servers) -> Result<Self, Failure> {
-        let config = ConfigStore::connect(&arguments.database_url).await;
+    /// Waits for a database that is away: replicas and their database may start in any order.
+    /// `None` when told to end before it came.
+    pub(crate) async fn connect(
+        arguments: &Servers,
+        ending: &CancellationToken,
+    ) -> Result<Option<Self>, Failure> {
+        let mut waits = false;
+        let config = loop {
+            match ConfigStore::connect(&arguments.database_url).await {
+                Ok(config) => break config,
+                Err(error) if error.is_unavailable() => {
+                    if !waits {
+                        tracing::warn!(%error, "waiting for the configuration database");
+                    }
+                    waits = true;
+                }
+                Err(error) => return Err(Failure::other(error)),
+            }
+            tokio::select! {
+                () = ending.cancelled() => return Ok(None),
+                () = tokio::time::sleep(DATABASE_RETRY) => {}
+            }
+        };
         let live = RedisLive::connect(&arguments.redis_url).await;
-        Ok(Self {
-            config: config.map_err(Failure::other)?,
+        Ok(Some(Self {
+            config,
             live: Arc::new(live.map_err(Failure::other)?),
-        })
+        }))
     }
 
     /// On the first start of a database, makes the first admin token and tells it once: into the

@@ -23,9 +23,13 @@ use http::header::AUTHORIZATION;
 use http::request::Parts;
 use lanekeeper_store::{IdempotencyKey, Principal, Role};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Longest token that is looked up, bytes; ours have well under 100.
 const MAX_TOKEN_BYTES: usize = 256;
+/// Longest wait for the store's verdict when a reader's last one may stand in for it. A store whose
+/// connections all wait for locks answers late rather than not at all.
+const VERDICT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,12 +155,17 @@ impl Guard {
 /// The principal of a token for a request that changes nothing. While the store does not answer, a
 /// verdict of the last quarter of an hour is good enough: in an outage people look at the fleet.
 pub(crate) async fn verify_for_reading(app: &App, token: &str) -> Result<Principal, Error> {
-    match verify(app, token).await {
-        Err(Error::Store(error)) => app
-            .tokens
+    let remembered = || {
+        app.tokens
             .get_unverified(token, clock::instant(), clock::now_ms())
-            .ok_or(Error::Store(error)),
-        other => other,
+    };
+    if remembered().is_none() {
+        return verify(app, token).await;
+    }
+    match tokio::time::timeout(VERDICT_PATIENCE, verify(app, token)).await {
+        Ok(Err(Error::Store(error))) => remembered().ok_or(Error::Store(error)),
+        Ok(verdict) => verdict,
+        Err(_) => remembered().ok_or(Error::Overdue),
     }
 }
 

@@ -10,7 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(arguments: ControlPlaneArguments) -> Result<(), Failure> {
     let shutdown = shutdown::on_signals()?;
-    let storage = Storage::connect(&arguments.storage).await?;
+    let Some(storage) = Storage::connect(&arguments.storage, &shutdown.orderly).await? else {
+        return Ok(());
+    };
     serve(&arguments.grpc, None, storage, shutdown.orderly).await
 }
 

@@ -9,7 +9,9 @@ use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(arguments: DashboardApiArguments) -> Result<(), Failure> {
     let shutdown = shutdown::on_signals()?;
-    let storage = Storage::connect(&arguments.storage).await?;
+    let Some(storage) = Storage::connect(&arguments.storage, &shutdown.orderly).await? else {
+        return Ok(());
+    };
     storage
         .bootstrap(arguments.http.bootstrap_token_file.as_deref())
         .await?;

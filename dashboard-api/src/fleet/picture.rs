@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 
 /// Longest wait for one store: a picture that is partial in time beats a whole one too late.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for the configuration store when an earlier picture stands in for it. Well below
+/// the age up to which a picture serves requests, or it would be too old as soon as it is taken.
+const READ_AGAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The records of all agents and the cells they should have, read at one time.
 pub(crate) struct Picture {
@@ -144,15 +147,17 @@ pub(super) async fn take(
             Ok(None)
         }
     };
+    let config = match before {
+        Some(_) => ("configuration store", READ_AGAIN_TIMEOUT),
+        None => ("configuration store", READ_TIMEOUT),
+    };
+    let live = ("live view", READ_TIMEOUT);
     let (changes, shares, facts, courses, orders) = tokio::join!(
-        in_time("live view", app.live.changes(gathered.cursor())),
-        in_time("live view", app.live.shares()),
-        in_time("configuration store", facts),
-        in_time("configuration store", app.store.courses()),
-        in_time(
-            "configuration store",
-            app.store.all_standing_overrides(clock::now_ms())
-        )
+        in_time(live, app.live.changes(gathered.cursor())),
+        in_time(live, app.live.shares()),
+        in_time(config, facts),
+        in_time(config, app.store.courses()),
+        in_time(config, app.store.all_standing_overrides(clock::now_ms()))
     );
     let mut partial = false;
     let mut missing = |what: &'static str, error: lanekeeper_store::Error| {
@@ -254,12 +259,12 @@ fn by_gateway(rows: Vec<OverrideRow>) -> BTreeMap<GatewayName, Vec<ExplainedOver
     orders
 }
 
-/// What a store answers, or that it does not within [`READ_TIMEOUT`].
+/// What a store answers, or that it does not within its time.
 async fn in_time<T>(
-    store: &'static str,
+    (store, limit): (&'static str, Duration),
     answer: impl Future<Output = Result<T, lanekeeper_store::Error>>,
 ) -> Result<T, lanekeeper_store::Error> {
-    tokio::time::timeout(READ_TIMEOUT, answer)
+    tokio::time::timeout(limit, answer)
         .await
         .unwrap_or_else(|elapsed| {
             Err(lanekeeper_store::Error::Unavailable {
