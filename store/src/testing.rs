@@ -12,7 +12,7 @@ mod redis;
 
 use std::time::Duration;
 
-pub use self::postgres::PostgresServer;
+pub use self::postgres::{PostgresServer, SmallDisk};
 pub use self::redis::RedisServer;
 
 /// The longest a server may take to answer after its start.

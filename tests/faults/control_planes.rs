@@ -42,8 +42,8 @@ async fn a_killed_control_plane_is_missed_by_nobody_who_calls() {
     history.judge(&cluster).await;
 }
 
-#[tokio::test]
-async fn a_frozen_control_plane_is_left_and_does_not_undo_anything_when_it_thaws() {
+/// A frozen control plane is left, and does not undo anything when it thaws.
+async fn frozen_control_plane() {
     let cluster = Cluster::start(2, 2).await.unwrap();
     let history = cluster.watch();
     cluster.control_planes[0].signal("STOP").await;
@@ -73,8 +73,8 @@ async fn a_frozen_control_plane_is_left_and_does_not_undo_anything_when_it_thaws
     history.judge(&cluster).await;
 }
 
-#[tokio::test]
-async fn a_frozen_agent_is_stale_and_catches_up_when_it_thaws() {
+/// A frozen agent is stale, and catches up when it thaws.
+async fn frozen_agent() {
     let cluster = Cluster::start(1, 2).await.unwrap();
     cluster.agents[0].signal("STOP").await;
     eventually("it is stale", BACK, || async {
@@ -106,4 +106,10 @@ async fn a_frozen_agent_is_stale_and_catches_up_when_it_thaws() {
     let history = cluster.watch();
     cluster.all_live(BACK).await;
     history.judge(&cluster).await;
+}
+
+/// Two installations side by side: most of the time of each is waiting.
+#[tokio::test]
+async fn who_is_frozen_is_left_or_stale_and_catches_up_when_it_thaws() {
+    tokio::join!(frozen_control_plane(), frozen_agent());
 }

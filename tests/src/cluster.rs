@@ -75,8 +75,21 @@ impl Cluster {
     ///
     /// When a process does not start or the gateway is refused.
     pub async fn start(replicas: usize, agents: usize) -> anyhow::Result<Self> {
+        Self::start_over(PostgresServer::start().await, replicas, agents).await
+    }
+
+    /// The same over a PostgreSQL server that runs already.
+    ///
+    /// # Errors
+    ///
+    /// When a process does not start or the gateway is refused.
+    pub async fn start_over(
+        postgres: PostgresServer,
+        replicas: usize,
+        agents: usize,
+    ) -> anyhow::Result<Self> {
         let folder = tempfile::tempdir()?;
-        let (postgres, redis) = tokio::join!(PostgresServer::start(), RedisServer::start());
+        let redis = RedisServer::start().await;
         let database = postgres.create_database().await;
         let environment = vec![
             ("LANEKEEPER_DATABASE_URL", database.clone()),
@@ -176,11 +189,11 @@ impl Cluster {
         Process::start(&arguments, &self.environment, &["http"], &log).await
     }
 
-    async fn start_control_plane(
+    fn start_control_plane(
         &self,
         number: usize,
         [grpc, ops]: [&str; 2],
-    ) -> anyhow::Result<Process> {
+    ) -> impl Future<Output = anyhow::Result<Process>> + Send + use<> {
         let arguments = [
             "control-plane".to_owned(),
             "--insecure".to_owned(),
@@ -191,7 +204,17 @@ impl Cluster {
             .folder
             .path()
             .join(format!("control-plane-{number}.log"));
-        Process::start(&arguments, &self.environment, &["grpc", "ops"], &log).await
+        let environment = self.environment.clone();
+        async move { Process::start(&arguments, &environment, &["grpc", "ops"], &log).await }
+    }
+
+    /// Starts a control plane on the ports it had, without waiting for it.
+    pub fn starting_control_plane(
+        &self,
+        number: usize,
+    ) -> impl Future<Output = anyhow::Result<Process>> + Send + use<> {
+        let address = |name| self.control_planes[number].address(name);
+        self.start_control_plane(number, [address("grpc"), address("ops")])
     }
 
     /// Starts agent `node-NUMBER` (again) on free ports, with its own cache folder.
@@ -236,9 +259,7 @@ impl Cluster {
     ///
     /// When it does not get ready to listen.
     pub async fn restart_control_plane(&mut self, number: usize) -> anyhow::Result<()> {
-        let address = |name: &str| self.control_planes[number].address(name).to_owned();
-        let (grpc, ops) = (address("grpc"), address("ops"));
-        self.control_planes[number] = self.start_control_plane(number, [&grpc, &ops]).await?;
+        self.control_planes[number] = self.starting_control_plane(number).await?;
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! A private PostgreSQL.
 
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -26,12 +28,99 @@ const SETTINGS: [&str; 7] = [
     "max_wal_size=256MB",
 ];
 
+/// Mounts a disk that only the server sees and that goes with it, and runs the rest there.
+const MOUNT: &str = r#"mount -t tmpfs -o "size=$1m,mode=1777" tmpfs "$2" && shift 2 && exec "$@""#;
+/// Makes a cluster and serves it.
+const MAKE_AND_SERVE: &str = r#"
+programs=$1 data=$2; shift 2
+"$programs/initdb" --pgdata "$data" --username=postgres --auth=trust --encoding=UTF8 --locale=C \
+  --no-sync && exec "$programs/postgres" -D "$data" "$@""#;
+
 /// A PostgreSQL server with a cluster of its own.
 pub struct PostgresServer {
     /// Goes before its folder does: fields are dropped in this order.
     process: Option<Process>,
     folder: Folder,
     port: u16,
+}
+
+/// The disk of a server that has one of its own, as it is seen from outside.
+#[derive(Debug)]
+pub struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// Starts a server whose files are on a disk of so many MiB; they go when it is stopped. Unless
+    /// root asks, the system must let everybody make user namespaces.
+    ///
+    /// # Panics
+    /// When there is no PostgreSQL or it does not come up.
+    pub async fn start(mib: u32) -> (PostgresServer, Self) {
+        let folder = Folder::new("QUIT");
+        let disk = folder.path().join("disk");
+        std::fs::create_dir(&disk).expect("a folder in the server's folder");
+        let mut unshare = Command::new("unshare");
+        let user = server_user();
+        if let Some((user, group)) = user {
+            chown(folder.path(), Some(user), Some(group))
+                .expect("the folder can be given to postgres");
+        } else {
+            unshare.args(["--user", "--map-root-user"]);
+        }
+        unshare
+            .args(["--mount", "sh", "-c", MOUNT, "mount", &mib.to_string()])
+            .arg(&disk);
+        match user {
+            Some((user, group)) => unshare.args([
+                "setpriv".to_owned(),
+                format!("--reuid={user}"),
+                format!("--regid={group}"),
+                "--clear-groups".to_owned(),
+            ]),
+            None => unshare.args(["unshare", "--user", "--map-user=1000", "--map-group=1000"]),
+        };
+        let mut server = PostgresServer {
+            process: None,
+            folder,
+            port: free_port(),
+        };
+        unshare
+            .args(["sh", "-c", MAKE_AND_SERVE, "postgres"])
+            .arg(programs_folder())
+            .arg(disk.join("data"))
+            .args(server.arguments());
+        assert!(
+            server.comes_up(unshare).await,
+            "postgres does not come up: {}",
+            server.folder.log()
+        );
+        let id = server.running().id();
+        let seen = disk.strip_prefix("/").expect("an absolute path");
+        let root = Path::new("/proc").join(id.to_string()).join("root");
+        (server, Self(root.join(seen)))
+    }
+
+    /// Uses up all the room that is left.
+    ///
+    /// # Panics
+    /// When the disk is not within reach.
+    pub fn fill(&self) {
+        let mut ballast = File::create(self.ballast()).expect("a file on the disk");
+        for size in [1 << 20, 4096] {
+            while ballast.write_all(&vec![1; size]).is_ok() {}
+        }
+    }
+
+    /// Undoes [`fill`](Self::fill).
+    ///
+    /// # Panics
+    /// When the disk was not filled.
+    pub fn clear(&self) {
+        std::fs::remove_file(self.ballast()).expect("the file that filled the disk");
+    }
+
+    fn ballast(&self) -> PathBuf {
+        self.0.join("ballast")
+    }
 }
 
 impl PostgresServer {
@@ -194,10 +283,19 @@ impl PostgresServer {
         command
             .arg("-D")
             .arg(data(self.folder.path()))
-            .args(["-p", &self.port.to_string()]);
-        for setting in SETTINGS {
-            command.args(["-c", setting]);
-        }
+            .args(self.arguments());
+        self.comes_up(command).await
+    }
+
+    fn arguments(&self) -> Vec<String> {
+        let port = ["-p".to_owned(), self.port.to_string()];
+        let settings = SETTINGS.iter().flat_map(|it| ["-c", *it]);
+        port.into_iter()
+            .chain(settings.map(str::to_owned))
+            .collect()
+    }
+
+    async fn comes_up(&mut self, command: Command) -> bool {
         // The immediate shutdown: no farewell to clients, recovery at the next start.
         let mut process = self.folder.start(command);
         let url = self.url("postgres");

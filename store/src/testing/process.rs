@@ -119,6 +119,10 @@ impl Process {
         matches!(self.server.try_wait(), Ok(None))
     }
 
+    pub(super) fn id(&self) -> u32 {
+        self.server.id()
+    }
+
     /// Sends a signal by its name without `SIG`.
     pub(super) fn signal(&self, name: &str) {
         let sent = Command::new("/bin/sh")

@@ -1,0 +1,270 @@
+//! The configuration database under writers: crashed in the middle, blocked by locks, out of room.
+
+use futures_util::future::join_all;
+use lanekeeper_store::testing::SmallDisk;
+use lanekeeper_tests::{Cluster, GATEWAY, Written, eventually};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+const HEALED: Duration = Duration::from_secs(45);
+/// A write waits for a connection or a lock, each for 5 s at most; the rest is for a busy machine.
+const ANSWERED: Duration = Duration::from_secs(15);
+/// A read waits for the store's word on its token and for a picture taken without the store.
+const READ: Duration = Duration::from_secs(3);
+const WRITERS: usize = 8;
+
+/// What one writer needs, apart from the cluster that harm is done to meanwhile.
+struct Writer {
+    http: reqwest::Client,
+    url: String,
+    token: String,
+    documents: Vec<Value>,
+}
+
+impl Writer {
+    fn new(cluster: &Cluster, number: usize) -> Self {
+        let api = &cluster.apis[number % cluster.apis.len()];
+        Self {
+            http: cluster.http.clone(),
+            url: format!("{}/admin/v1/gateways/{GATEWAY}/config", api.url("http")),
+            token: cluster.token.clone(),
+            documents: (0..3)
+                .map(|step| cluster.document(2 + number as u64 * 3 + step))
+                .collect(),
+        }
+    }
+
+    async fn write(&self, round: usize) -> Written {
+        let put = self
+            .http
+            .put(&self.url)
+            .bearer_auth(&self.token)
+            .header("if-match", "*")
+            .json(&self.documents[round % self.documents.len()]);
+        match put.send().await {
+            Ok(answer) if answer.status() == 200 => {
+                let body = answer.json::<Value>().await;
+                let revision = body.ok().and_then(|body| body["revision"].as_u64());
+                revision.map_or(Written::Unknown, Written::Confirmed)
+            }
+            Ok(answer) if answer.status().is_client_error() => {
+                Written::Refused(answer.status().as_u16())
+            }
+            Ok(_) | Err(_) => Written::Unknown,
+        }
+    }
+}
+
+/// The revisions that there are, and how many entries of the audit trail tell of each.
+async fn told(cluster: &Cluster) -> (Vec<u64>, BTreeMap<u64, usize>) {
+    let pages = async |first: &str, list: &str| -> Vec<Value> {
+        let (mut all, mut path) = (Vec::new(), first.to_owned());
+        loop {
+            let page = cluster.get(0, &path).await.unwrap();
+            all.extend(page[list].as_array().cloned().unwrap_or_default());
+            match page["next_cursor"].as_str() {
+                Some(cursor) => path = format!("{first}?cursor={cursor}"),
+                None => return all,
+            }
+        }
+    };
+    let revisions = pages("/admin/v1/gateways/edge/revisions", "revisions").await;
+    let mut revisions: Vec<u64> = revisions
+        .iter()
+        .filter_map(|it| it["revision"].as_u64())
+        .collect();
+    revisions.sort_unstable();
+    let mut entries = BTreeMap::new();
+    for entry in pages("/admin/v1/audit", "entries").await {
+        let is_write = entry["outcome"] == "done" && entry["resource"] == "gateways/edge";
+        if let (true, Some(revision)) = (is_write, entry["after"]["revision"].as_u64()) {
+            *entries.entry(revision).or_default() += 1;
+        }
+    }
+    (revisions, entries)
+}
+
+#[tokio::test]
+async fn a_database_that_crashes_under_writers_keeps_revisions_and_audit_in_step() {
+    let mut cluster = Cluster::start(2, 2).await.unwrap();
+    let history = cluster.watch();
+    let over = Arc::new(AtomicBool::new(false));
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|number| {
+            let (writer, over) = (Writer::new(&cluster, number), Arc::clone(&over));
+            tokio::spawn(async move {
+                let mut written = Vec::new();
+                while !over.load(Ordering::Relaxed) {
+                    written.push(writer.write(written.len()).await);
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+                written
+            })
+        })
+        .collect();
+    for _ in 0..4 {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        cluster.postgres.0.stop();
+        cluster.postgres.0.start_again().await;
+    }
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    over.store(true, Ordering::Relaxed);
+    let (mut confirmed, mut unknown) = (Vec::new(), 0);
+    for writer in writers {
+        for written in writer.await.unwrap() {
+            history.wrote(&written);
+            match written {
+                Written::Confirmed(revision) => confirmed.push(revision),
+                Written::Unknown => unknown += 1,
+                Written::Refused(status) => assert_eq!(status, 412, "another was faster"),
+            }
+        }
+    }
+    assert!(unknown > 0, "no write met the crash");
+    let (last, _) = eventually("a write is taken again", HEALED, || async {
+        match cluster.commit(&history, 0, &cluster.document(900)).await {
+            Written::Confirmed(revision) => Ok(revision),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    confirmed.push(last);
+    let (revisions, entries) = told(&cluster).await;
+    let made_unknown = revisions.len() - 1 - confirmed.len();
+    println!(
+        "{} confirmed, {unknown} unknown, of which {made_unknown} were made",
+        confirmed.len()
+    );
+    assert_eq!(revisions, (1..=last).collect::<Vec<_>>(), "no gap");
+    assert_eq!(
+        entries,
+        revisions.iter().map(|it| (*it, 1)).collect(),
+        "each has one entry and no entry is without its revision"
+    );
+    confirmed.sort_unstable();
+    let count = confirmed.len();
+    confirmed.dedup();
+    assert_eq!(confirmed.len(), count, "no revision is confirmed twice");
+    assert!(made_unknown <= unknown);
+    cluster.all_live(HEALED).await;
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn slow_locks_use_up_the_connections_and_cost_writes_and_nothing_else() {
+    /// More than both APIs together have connections.
+    const WAITING: usize = 60;
+    let cluster = Cluster::start(2, 2).await.unwrap();
+    let history = cluster.watch();
+    cluster.all_live(HEALED).await;
+    let database = cluster.database.clone();
+    let lock = "BEGIN; LOCK TABLE gateways IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(12); COMMIT";
+    let blocked = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        let began = Instant::now();
+        let writes = join_all((0..WAITING).map(|number| {
+            let writer = Writer::new(&cluster, number);
+            async move { (writer.write(0).await, began.elapsed()) }
+        }));
+        let reads = async {
+            let mut slowest = Duration::ZERO;
+            while began.elapsed() < Duration::from_secs(8) {
+                for api in 0..2 {
+                    let asked = Instant::now();
+                    let view = cluster.get(api, "/api/v1/breaker-state").await.unwrap();
+                    assert_eq!(view["agents"]["live"], 2, "{view}");
+                    slowest = slowest.max(asked.elapsed());
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            slowest
+        };
+        let (writes, slowest) = tokio::join!(writes, reads);
+        let longest = writes.iter().map(|(_, took)| *took).max().unwrap();
+        println!("writes answered within {longest:?}, reads within {slowest:?}");
+        assert!(longest <= ANSWERED, "{longest:?}");
+        assert!(slowest <= READ, "a read took {slowest:?}");
+        for (written, _) in writes {
+            history.wrote(&written);
+            assert_eq!(written, Written::Unknown, "a write during the lock");
+        }
+    };
+    tokio::join!(cluster.postgres.0.execute(&database, lock), blocked);
+    let (revision, took) = eventually("a write is taken again", HEALED, || async {
+        match cluster.commit(&history, 1, &cluster.document(99)).await {
+            Written::Confirmed(revision) => Ok(revision),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    println!("writable {took:?} after the lock was gone");
+    assert!(took <= Duration::from_secs(5), "{took:?}");
+    cluster.converged(revision, HEALED).await;
+    cluster.all_live(HEALED).await;
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_full_disk_costs_writes_until_there_is_room_again_and_nothing_else() {
+    const DISK_MIB: u32 = 160;
+    /// So many writes find room in pages that the files have already.
+    const LAST_WRITES_MAX: u64 = 2_000;
+    let (postgres, disk) = SmallDisk::start(DISK_MIB).await;
+    let cluster = Cluster::start_over(postgres, 2, 2).await.unwrap();
+    let history = cluster.watch();
+    cluster.all_live(HEALED).await;
+    disk.fill();
+    let mut weight = 2;
+    loop {
+        match cluster.commit(&history, 0, &cluster.document(weight)).await {
+            Written::Confirmed(_) if weight < LAST_WRITES_MAX => weight += 1,
+            Written::Unknown => break,
+            other => panic!("write {weight} on a full disk: {other:?}"),
+        }
+    }
+    println!("{} writes found room", weight - 2);
+    for api in 0..2 {
+        let view = cluster.get(api, "/api/v1/breaker-state").await.unwrap();
+        assert_eq!(view["agents"]["live"], 2, "{view}");
+    }
+    disk.clear();
+    let (revision, took) = eventually("a write is taken again", HEALED, || async {
+        match cluster
+            .commit(&history, 1, &cluster.document(weight + 1))
+            .await
+        {
+            Written::Confirmed(revision) => Ok(revision),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    println!("writable {took:?} after there was room");
+    cluster.converged(revision, HEALED).await;
+    let (revisions, entries) = told(&cluster).await;
+    assert_eq!(revisions, (1..=revision).collect::<Vec<_>>(), "no gap");
+    assert_eq!(entries, revisions.iter().map(|it| (*it, 1)).collect());
+    cluster.all_live(HEALED).await;
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_control_plane_started_without_its_database_waits_for_it() {
+    let mut cluster = Cluster::start(1, 1).await.unwrap();
+    let history = cluster.watch();
+    cluster.postgres.0.stop();
+    cluster.control_planes[0].kill().await;
+    let starting = tokio::spawn(cluster.starting_control_plane(0));
+    // Longer than one attempt and the pause behind it.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(!starting.is_finished(), "neither up nor gone");
+    cluster.postgres.0.start_again().await;
+    cluster.control_planes[0] = starting.await.unwrap().unwrap();
+    let written = cluster.commit(&history, 0, &cluster.document(2)).await;
+    assert_eq!(written, Written::Confirmed(2));
+    cluster.converged(2, HEALED).await;
+    cluster.all_live(HEALED).await;
+    history.judge(&cluster).await;
+}
