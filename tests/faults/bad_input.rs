@@ -308,8 +308,16 @@ async fn the_grpc_port_ends_malformed_calls_and_floods_and_agents_keep_their_ses
     let plane = &cluster.control_planes[0];
     let address = plane.address("grpc");
     let harm = async {
-        // What is no HTTP/2 at all.
+        // What is no HTTP/2 at all, or an attack on it, loses its connection.
+        let attack = |wanted: &str| {
+            let mut floods = floods().into_iter();
+            let (what, first, again) = floods.find(|(what, ..)| *what == wanted).unwrap();
+            let start = frame(SETTINGS, 0, 0, &[]);
+            (what, [PREFACE, &start, &first, &again.repeat(200)].concat())
+        };
         for (what, bytes) in [
+            attack("rapid resets"),
+            attack("headers without end"),
             (
                 "HTTP/1.1",
                 b"GET / HTTP/1.1\r\nhost: plane\r\n\r\n".to_vec(),
@@ -338,26 +346,13 @@ async fn the_grpc_port_ends_malformed_calls_and_floods_and_agents_keep_their_ses
         let many: Vec<_> = (0..600)
             .map(|_| ("x-many", "a value of thirty-two characters"))
             .collect();
-        for (what, head, data) in [
-            ("a message of 4 GiB", call(&[]), huge.to_vec()),
-            (
-                "a message said to be compressed",
-                call(&[("grpc-encoding", "gzip")]),
-                packed.to_vec(),
-            ),
-            ("no protobuf", call(&[]), noise.to_vec()),
-            ("too many headers", call(&many), Vec::new()),
-        ] {
+        let ended = |what: &'static str, head: Vec<u8>, data: Vec<u8>| async move {
             let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
             let parts: Vec<_> = head.chunks(16_000).collect();
             for (number, part) in parts.iter().enumerate() {
+                let is_last = number + 1 == parts.len();
                 let kind = if number == 0 { HEADERS } else { CONTINUATION };
-                let flags = if number + 1 == parts.len() {
-                    END_HEADERS
-                } else {
-                    0
-                };
-                bytes.extend(frame(kind, flags, 1, part));
+                bytes.extend(frame(kind, if is_last { END_HEADERS } else { 0 }, 1, part));
             }
             if !data.is_empty() {
                 bytes.extend(frame(DATA, 0, 1, &data));
@@ -369,10 +364,20 @@ async fn the_grpc_port_ends_malformed_calls_and_floods_and_agents_keep_their_ses
                 *stream == 1 && ends
             });
             assert!(is_ended && !answer.is_closed, "{what}: {frames:?}");
-        }
+        };
+        tokio::join!(
+            ended("a message of 4 GiB", call(&[]), huge.to_vec()),
+            ended(
+                "a message said to be compressed",
+                call(&[("grpc-encoding", "gzip")]),
+                packed.to_vec(),
+            ),
+            ended("no protobuf", call(&[]), noise.to_vec()),
+            ended("too many headers", call(&many), Vec::new()),
+        );
         unaffected(&cluster, &history, 2).await;
         for (number, (what, first, again)) in floods().into_iter().enumerate() {
-            let until = Instant::now() + Duration::from_secs(2);
+            let until = Instant::now() + Duration::from_secs(1);
             let all = join_all((0..4).map(|_| flood(address, &first, &again, until)));
             let (said, ()) =
                 future::join(all, unaffected(&cluster, &history, 3 + number as u64)).await;

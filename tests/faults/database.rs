@@ -268,3 +268,49 @@ async fn a_control_plane_started_without_its_database_waits_for_it() {
     cluster.all_live(HEALED).await;
     history.judge(&cluster).await;
 }
+
+#[tokio::test]
+async fn writes_that_end_in_another_order_than_they_began_all_count_and_the_newest_is_served() {
+    let cluster = Cluster::start(2, 2).await.unwrap();
+    let history = cluster.watch();
+    let mut other = cluster.document(1);
+    other["gateway"] = "lab".into();
+    let url = format!("{}/admin/v1/gateways", cluster.apis[1].url("http"));
+    let create = || cluster.http.post(&url).bearer_auth(&cluster.token);
+    // Somebody holds the first gateway's counter; writes to it queue, the later ones of another
+    // gateway pass them by.
+    let hold = "BEGIN; SELECT * FROM revision_counters WHERE gateway = 'edge' FOR UPDATE; \
+                SELECT pg_sleep(2); COMMIT";
+    let queued = async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let writers = (0..4).map(|number| {
+            let writer = Writer::new(&cluster, number);
+            async move { (writer.write(0).await, Instant::now()) }
+        });
+        let overtaking = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let answer = create().json(&other).send().await.unwrap();
+            assert_eq!(answer.status(), 201);
+            Instant::now()
+        };
+        tokio::join!(join_all(writers), overtaking)
+    };
+    let ((), (written, overtaken)) =
+        tokio::join!(cluster.postgres.0.execute(&cluster.database, hold), queued);
+    let mut newest = 0;
+    for (written, ended) in written {
+        history.wrote(&written);
+        assert!(ended > overtaken, "it was not held up");
+        match written {
+            Written::Confirmed(revision) => newest = newest.max(revision),
+            Written::Refused(412) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(newest > 1);
+    println!("revision {newest} is the newest");
+    cluster.converged(newest, Duration::from_secs(5)).await;
+    let lab = cluster.get(0, "/admin/v1/gateways/lab").await.unwrap();
+    assert_eq!(lab["revision"], 1, "{lab}");
+    history.judge(&cluster).await;
+}
