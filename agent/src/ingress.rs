@@ -118,6 +118,8 @@ async fn answer(
         Ok(caller) => caller,
         Err(refused) => {
             visit.end(RequestOutcome::ClientFault);
+            let Asking { head, body, .. } = asking;
+            Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
             return refuse(&match refused {
                 Refused::Unknown => ErrorKind::Unauthorized,
                 Refused::Busy => ErrorKind::RateLimited {
@@ -131,7 +133,11 @@ async fn answer(
             let trace = visit.trace();
             serve(worker, &snapshot, &caller, route, asking, trace).await
         }
-        Err(_) => Err(ErrorKind::NoRoute),
+        Err(_) => {
+            let Asking { head, body, .. } = asking;
+            Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
+            Err(ErrorKind::NoRoute)
+        }
     };
     visit.hold(caller);
     match served {
@@ -175,6 +181,7 @@ async fn serve(
 ) -> Result<Served, ErrorKind> {
     let Asking { head, body, id, .. } = asking;
     if head.method != route.method() {
+        Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
         return Err(ErrorKind::MethodNotAllowed {
             allow: route.allow(),
         });

@@ -5,10 +5,10 @@ use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use http::header::{CONTENT_LENGTH, EXPECT};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use lanekeeper_model::gateway::Limits;
 
-/// Most bytes of a body that is too large that are read and thrown away, so that a client which
+/// Most bytes of a refused request's body that are read and thrown away, so that a client which
 /// sends first and reads afterwards gets to see the refusal.
 const DISCARD_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Largest buffer set aside on a client's word about its body's length.
@@ -77,6 +77,15 @@ async fn collect(
         }
     }
     Ok(first.unwrap_or_else(|| joined.freeze()))
+}
+
+/// Throws the body of a request away that is refused for its head.
+pub(super) async fn pass_over(body: Incoming, headers: &HeaderMap, limits: &Limits) {
+    if body.is_end_stream() || headers.contains_key(EXPECT) {
+        return;
+    }
+    // Who is slower than this finds the connection closed.
+    _ = tokio::time::timeout(limits.body_timeout, discard(body, 0)).await;
 }
 
 async fn discard(mut body: Incoming, mut read: usize) {

@@ -14,6 +14,43 @@ async fn agent(a: &Upstream) -> Agent {
     Agent::start(&Document::new().lane("a", a).rest(rest).yaml()).await
 }
 
+/// Most HTTP libraries write a request to its end before they read: to them a connection that closes
+/// in the middle of a long body is a broken pipe, not a refusal.
+#[tokio::test]
+async fn caller_that_sends_its_body_first_sees_the_refusal_of_its_head() {
+    let a = Upstream::start(completion("hello")).await;
+    let digest = crate::refusals::digest("k");
+    let key = format!("clients: [{{name: team, key_sha256: \"{digest}\"}}]");
+    let agent = Agent::start(&Document::new().lane("a", &a).rest(&key).yaml()).await;
+    let body = vec![b' '; 12 * 1024 * 1024];
+    for (method, path, key, status) in [
+        ("POST", "/v1/chat/completions", "wrong", 401),
+        ("POST", "/v1/nothing", "k", 404),
+        ("PUT", "/v1/chat/completions", "k", 405),
+    ] {
+        let mut stream = tokio::net::TcpStream::connect(agent.address).await.unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer {key}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        // Twice, for the connection is as good as before.
+        for _ in 0..2 {
+            stream.write_all(head.as_bytes()).await.unwrap();
+            stream.write_all(&body).await.unwrap();
+            let mut answer = String::new();
+            let mut some = [0; 4096];
+            while !answer.ends_with("}}") {
+                let read = stream.read(&mut some).await.unwrap();
+                assert!(read > 0, "{path}: {answer}");
+                answer.push_str(std::str::from_utf8(&some[..read]).unwrap());
+            }
+            let expected = format!("HTTP/1.1 {status} ");
+            assert!(answer.starts_with(&expected), "{path}: {answer}");
+        }
+    }
+    assert_eq!(a.hits(), 0);
+}
+
 #[tokio::test]
 async fn wrong_requests_are_refused_in_the_callers_dialect_before_any_lane() {
     let a = Upstream::start(completion("hello")).await;
