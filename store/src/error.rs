@@ -12,7 +12,7 @@ pub(crate) type Source = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The object named does not exist (404).
-    #[error("{kind} {id:?} does not exist")]
+    #[error("there is no {kind} '{id}'")]
     NotFound {
         /// What was looked for, a glossary word.
         kind: &'static str,

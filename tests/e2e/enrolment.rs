@@ -128,6 +128,18 @@ impl Site {
         .await;
     }
 
+    async fn has_problems(&self, agent: &Process, wanted: bool) {
+        eventually(&format!("problems is {wanted}"), BOUND, || async {
+            let stats = self.stats(agent).await;
+            let problems = stats["problems"].as_array();
+            match problems.is_some_and(|it| it.is_empty() != wanted) {
+                true => Ok(()),
+                false => Err(stats.to_string()),
+            }
+        })
+        .await;
+    }
+
     async fn serves(&self, agent: &Process) {
         let body = json!({"model": "chat", "messages": [{"role": "user", "content": "hi"}]});
         let url = format!("{}/v1/chat/completions", agent.url("proxy"));
@@ -183,10 +195,15 @@ async fn an_agent_joins_once_returns_without_its_token_and_is_sent_away() {
     let listen = ["grpc", "http", "ops"].map(|name| site.server.address(name).to_owned());
     site.server.kill().await;
     site.serves(&agent).await;
+    // A token that lets nobody in is tried in such a time, and is no problem once the kept
+    // certificate was enough.
+    std::fs::write(site.token_file(), "lets.nobody").unwrap();
+    site.has_problems(&agent, true).await;
     let addresses = [&*listen[0], &*listen[1], &*listen[2]];
     site.server = serve(&site.folder, addresses, &[]).await;
     site.connected(&agent, true, Duration::from_secs(45)).await;
     assert_eq!(site.identities().await.len(), 1);
+    site.has_problems(&agent, false).await;
 
     site.delete(&format!("/admin/v1/identities/{identity}"))
         .await;

@@ -398,6 +398,8 @@ impl Control {
 
     fn opened(&self, confirmed: bool) {
         self.status.set_connected(true);
+        // Whatever a token was refused for, the certificate at hand was taken.
+        self.status.clear(Topic::Identity);
         if confirmed {
             self.status.confirm();
         }

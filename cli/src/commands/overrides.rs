@@ -127,6 +127,9 @@ async fn give(
     };
     print(&shown, order.output)?;
     if matches!(order.output, Format::Table | Format::Wide) {
+        if acks(&shown).next().is_none() {
+            output::hint("it concerns no agent now; those that come are held to it");
+        }
         let gateway = &order.gateway;
         output::hint(&format!(
             "to end it: lanekeeper override release {id} --gateway {gateway}"
