@@ -18,6 +18,8 @@ use tokio_util::sync::CancellationToken;
 pub(crate) const MAX_STREAMS: usize = 256;
 /// Event streams open at once with one token, so that no one takes them all.
 pub(crate) const MAX_STREAMS_OF_TOKEN: usize = 16;
+/// Questions after readers' tokens that go on when the readers wait no longer.
+const MAX_ASKING: usize = 64;
 /// Longest resource kept of a refused attempt, bytes.
 const MAX_RESOURCE_BYTES: usize = 512;
 
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     pub(crate) fleet: Fleet,
     /// Tokens that were verified a moment ago.
     pub(crate) tokens: TokenCache,
+    /// Places for questions after readers' tokens.
+    pub(crate) asking: Arc<Semaphore>,
     /// Slots for event streams.
     pub(crate) streams: Arc<Semaphore>,
     /// How many of them each token has, by its id.
@@ -99,6 +103,7 @@ impl App {
         Self(Arc::new(Shared {
             fleet: Fleet::default(),
             tokens: TokenCache::default(),
+            asking: Arc::new(Semaphore::new(MAX_ASKING)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             streams_of: Arc::default(),
             store,

@@ -162,7 +162,29 @@ pub(crate) async fn verify_for_reading(app: &App, token: &str) -> Result<Princip
     if remembered().is_none() {
         return verify(app, token).await;
     }
-    match tokio::time::timeout(VERDICT_PATIENCE, verify(app, token)).await {
+    let asking = {
+        let (app, token) = (app.clone(), token.to_owned());
+        async move { verify(&app, &token).await }
+    };
+    let verdict = match Arc::clone(&app.asking).try_acquire_owned() {
+        // The question goes on when nobody waits any more: its failure is how the store's outage is
+        // noticed, which later requests need not wait for.
+        Ok(place) => {
+            let asking = tokio::spawn(async move {
+                let verdict = asking.await;
+                drop(place);
+                verdict
+            });
+            tokio::time::timeout(VERDICT_PATIENCE, async {
+                asking
+                    .await
+                    .unwrap_or_else(|error| Err(Error::Internal(error.into())))
+            })
+            .await
+        }
+        Err(_) => tokio::time::timeout(VERDICT_PATIENCE, asking).await,
+    };
+    match verdict {
         Ok(Err(Error::Store(error))) => remembered().ok_or(Error::Store(error)),
         Ok(verdict) => verdict,
         Err(_) => remembered().ok_or(Error::Overdue),
