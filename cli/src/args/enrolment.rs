@@ -112,7 +112,8 @@ impl CaFiles {
             (Some(cert), Some(key)) => AuthorityFiles {
                 cert: cert.clone(),
                 key: key.clone(),
-                create: true,
+                // The first files for several replicas are made by a rotation.
+                create: false,
             },
             _ => in_folder(&self.data_dir),
         }

@@ -51,8 +51,12 @@ pub(crate) fn ensure(files: &AuthorityFiles, now_ms: u64) -> Result<(), Authorit
 ///
 /// # Errors
 ///
-/// [`AuthorityError`] when the files cannot be read or written.
+/// [`AuthorityError`] when the files cannot be read or written, or are missing where a control plane
+/// makes its own: then none runs on them, and a new authority would replace nothing.
 pub fn rotate_authority(files: &AuthorityFiles, now_ms: u64) -> Result<String, AuthorityError> {
+    if files.create {
+        read_file(&files.cert)?;
+    }
     let _turn = lock(&files.cert)?;
     prepend(files, now_ms)
 }
@@ -227,6 +231,15 @@ mod tests {
         let old = fingerprints(&files).remove(0);
         let new = rotate_authority(&files, NOW_MS).unwrap();
         assert_eq!(fingerprints(&files), [new, old]);
+    }
+
+    #[test]
+    fn a_folder_without_an_authority_is_not_rotated_and_not_made() {
+        let dir = tempfile::tempdir().unwrap();
+        let mistyped = dir.path().join("dta");
+        let error = rotate_authority(&files(&mistyped), NOW_MS).unwrap_err();
+        assert!(error.to_string().contains("dta/ca.crt"), "{error}");
+        assert!(!mistyped.exists());
     }
 
     #[test]
