@@ -78,6 +78,9 @@ pub(crate) enum Error {
          is not kept"
     )]
     AlreadyDone { resource: String },
+    /// The process that an agent was has ended; it will obey no order.
+    #[error("this agent has ended; a process that starts anew is another agent")]
+    AgentGone,
     /// Every slot for streaming readers is taken.
     #[error("all {0} event streams are taken")]
     TooManyStreams(usize),

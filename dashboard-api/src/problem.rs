@@ -98,6 +98,7 @@ impl Error {
             Self::IdempotencyKeyReused => {
                 (StatusCode::UNPROCESSABLE_ENTITY, "idempotency_key_reused")
             }
+            Self::AgentGone => (StatusCode::CONFLICT, "agent_gone"),
             Self::AlreadyDone { .. } => (StatusCode::CONFLICT, "already_done"),
             Self::NoIfMatch => (StatusCode::PRECONDITION_REQUIRED, "if_match_required"),
             Self::Internal(_) => (StatusCode::INTERNAL_SERVER_ERROR, "internal"),

@@ -32,7 +32,7 @@ fn gateway_of(picture: &Picture, instance: &str) -> Result<GatewayName, Error> {
         (status = 202, description = "Ordered; the agent's state becomes `draining` when it obeys"),
         (status = 404, description = "There is no such agent",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "No other agent of its gateway takes requests",
+        (status = 409, description = "It has ended, or no other agent of its gateway takes requests",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
@@ -44,6 +44,9 @@ pub(crate) async fn drain(
 ) -> Result<StatusCode, Error> {
     let picture = app.fleet.picture().await?;
     let gateway = gateway_of(&picture, &id)?;
+    if picture.has_left(&id) {
+        return Err(Error::AgentGone);
+    }
     let live = picture.serving(&gateway, clock::now_ms());
     let change = change(&caller, query.message)?;
     app.store.drain_agent(&gateway, &id, &live, &change).await?;

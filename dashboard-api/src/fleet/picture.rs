@@ -71,6 +71,12 @@ impl Picture {
         Some(record.gateway.clone())
     }
 
+    /// True when an agent said goodbye. One that is only silent may come back.
+    pub(crate) fn has_left(&self, instance: &str) -> bool {
+        let record = self.records.iter().find(|it| it.instance == instance);
+        record.is_some_and(|record| record.left)
+    }
+
     /// The instances of a gateway that take requests.
     pub(crate) fn serving(&self, gateway: &str, now_ms: u64) -> Vec<&str> {
         self.records_of(gateway)

@@ -37,6 +37,22 @@ async fn the_last_agent_that_takes_requests_is_not_drained() {
     problem(order(&server, Method::DELETE, path).await, 404, "not_found").await;
     assert_eq!(order(&server, Method::POST, other).await.status(), 202);
 
+    let mut ended = agent("three");
+    ended.left = true;
+    server.report(&ended).await;
+    server
+        .eventually("/api/v1/agents?state=gone", |body| {
+            body["agents"].as_array().is_some_and(|it| it.len() == 1)
+        })
+        .await;
+    let ended = order(
+        &server,
+        Method::POST,
+        "/admin/v1/agents/instance-of-three/drain",
+    )
+    .await;
+    problem(ended, 409, "agent_gone").await;
+
     let nobody = order(&server, Method::POST, "/admin/v1/agents/nobody/drain").await;
     problem(nobody, 404, "not_found").await;
     server.stop().await;
