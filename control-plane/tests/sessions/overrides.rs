@@ -140,7 +140,7 @@ async fn change_is_told_within_the_poll_even_when_its_hint_is_lost() {
         .store
         .release_override("edge", &row.order.id, &releasing);
     release.await.unwrap();
-    agent.hears_nothing(Duration::from_millis(1500)).await;
+    agent.hears_no_orders(Duration::from_millis(1500)).await;
     agent.obey(&told).await;
     let told = agent.overrides().await;
     assert_eq!((told.generation, lanes(&told)), (5, vec!["slow"; 3]));

@@ -342,6 +342,20 @@ impl Agent {
         }
     }
 
+    /// No orders come for a while, whatever else does.
+    pub(crate) async fn hears_no_orders(&mut self, during: Duration) {
+        let listening = async {
+            loop {
+                if let FromServer::Overrides(told) = self.next().await {
+                    return told;
+                }
+            }
+        };
+        if let Ok(told) = tokio::time::timeout(during, listening).await {
+            panic!("unexpected: {told:?}");
+        }
+    }
+
     pub(crate) async fn push(&mut self) -> ConfigPush {
         match self.next().await {
             FromServer::ConfigPush(push) => push,
