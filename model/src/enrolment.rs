@@ -21,7 +21,8 @@ const PINS_MAX: usize = 8;
 /// use lanekeeper_model::enrolment::JoinToken;
 ///
 /// let pin = "0".repeat(64);
-/// let token = JoinToken::parse(&format!("id.secret.{pin}")).unwrap();
+/// let text = format!("id.secret.{pin}");
+/// let token = JoinToken::parse(&text).unwrap();
 /// assert_eq!((token.id, token.pins.len()), ("id", 1));
 /// ```
 #[derive(Clone, PartialEq, Eq)]

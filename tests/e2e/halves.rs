@@ -11,10 +11,13 @@ pub(crate) struct Halves {
     pub(crate) token: String,
     pub(crate) api: Vec<Process>,
     pub(crate) control_planes: Vec<Process>,
+    _redis: RedisServer,
 }
 
 pub(crate) async fn start(folder: &Path) -> Halves {
-    let (postgres, redis) = (PostgresServer::shared().await, RedisServer::shared().await);
+    let postgres = PostgresServer::shared().await;
+    // Its own: the agents of another test's gateway of the same name would be in this view.
+    let redis = RedisServer::start().await;
     let servers = vec![
         ("LANEKEEPER_DATABASE_URL", postgres.create_database().await),
         ("LANEKEEPER_REDIS_URL", redis.url().to_owned()),
@@ -56,6 +59,7 @@ pub(crate) async fn start(folder: &Path) -> Halves {
         token,
         api,
         control_planes,
+        _redis: redis,
     }
 }
 
