@@ -12,6 +12,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
+use crate::override_watch::override_hint;
 
 /// How far a poll may be from its time, as a share, so that replicas do not poll in step.
 const POLL_JITTER: f64 = 0.2;
@@ -57,7 +58,7 @@ impl DrainWatch {
             tokio::select! {
                 () = shutdown.cancelled() => return,
                 () = tokio::time::sleep(clock::jittered(interval, POLL_JITTER)) => {}
-                open = order_hint(&mut hints), if hinting => hinting = open,
+                open = override_hint(&mut hints), if hinting => hinting = open,
             }
             tokio::select! {
                 () = shutdown.cancelled() => return,
@@ -81,19 +82,6 @@ impl DrainWatch {
             }
             Ok(Err(error)) => tracing::debug!(%error, "the drained agents cannot be read"),
             Err(_) => tracing::debug!("the drained agents cannot be read in time"),
-        }
-    }
-}
-
-/// Waits for news of orders; false when no more hints will come.
-async fn order_hint(hints: &mut broadcast::Receiver<Hint>) -> bool {
-    loop {
-        match hints.recv().await {
-            Ok(Hint::Overrides { .. }) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                return true;
-            }
-            Ok(_) => {}
-            Err(broadcast::error::RecvError::Closed) => return false,
         }
     }
 }

@@ -132,7 +132,7 @@ impl OverrideWatch {
 }
 
 /// Waits for news of orders; false when no more hints will come.
-async fn override_hint(hints: &mut broadcast::Receiver<Hint>) -> bool {
+pub(crate) async fn override_hint(hints: &mut broadcast::Receiver<Hint>) -> bool {
     loop {
         match hints.recv().await {
             Ok(Hint::Overrides { .. }) | Err(broadcast::error::RecvError::Lagged(_)) => {
