@@ -6,6 +6,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Ordered maps make encodings reproducible; `Bytes` lets one document be shared by all sessions.
     tonic_prost_build::configure()
         .btree_map(".")
+        .codec_path("crate::codec::FleetCodec")
         .bytes(".lanekeeper.fleet.v1.ConfigPush.document")
         .emit_rerun_if_changed(false)
         .compile_fds(descriptors)?;

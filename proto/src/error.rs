@@ -100,6 +100,8 @@ impl WireError {
 pub struct Unfit {
     /// The report's number, when it was a report: the ack then carries the reason.
     pub report_seq: Option<u64>,
+    /// The push's nonce, when it was the answer to one: the push then counts as refused.
+    pub push_nonce: Option<u64>,
     /// What is wrong.
     pub error: WireError,
 }
@@ -108,6 +110,7 @@ impl From<WireError> for Unfit {
     fn from(error: WireError) -> Self {
         Self {
             report_seq: None,
+            push_nonce: None,
             error,
         }
     }

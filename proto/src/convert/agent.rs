@@ -24,9 +24,14 @@ impl TryFrom<wire::AgentMessage> for FromAgent {
                 Ok(Self::Hello(hello))
             }
             Message::ConfigResult(result) => {
-                let result = ConfigResult::try_from(result)
-                    .map_err(|error| error.within("config_result"))?;
-                Ok(Self::ConfigResult(result))
+                let nonce = result.nonce;
+                ConfigResult::try_from(result)
+                    .map(Self::ConfigResult)
+                    .map_err(|error| Unfit {
+                        report_seq: None,
+                        push_nonce: Some(nonce),
+                        error: error.within("config_result"),
+                    })
             }
             Message::Report(report) => {
                 let seq = report.seq;
@@ -34,6 +39,7 @@ impl TryFrom<wire::AgentMessage> for FromAgent {
                     .map(Self::Report)
                     .map_err(|error| Unfit {
                         report_seq: Some(seq),
+                        push_nonce: None,
                         error: error.within("report"),
                     })
             }

@@ -1,5 +1,4 @@
-//! Every message survives the way out and in, every fault names its field, and the checked-in
-//! encodings of past releases still mean what they meant.
+//! Every message survives the way out and in, and every fault names its field.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,6 +13,8 @@ use prost::Message as _;
 
 use crate::message::*;
 use crate::{WireError, limits, wire};
+
+mod fixtures;
 
 fn hello() -> Hello {
     Hello {
@@ -238,38 +239,6 @@ fn from_server() -> Vec<(&'static str, FromServer)> {
             }),
         ),
     ]
-}
-
-fn fixture(name: &str) -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/v1/{name}.bin"))
-}
-
-/// A fixture is written once, for a new message, by `LANEKEEPER_WRITE_FIXTURES=1`, and then never
-/// changed: an agent of that release still sends those bytes.
-fn bytes_of(name: &str, encoded: Vec<u8>) -> Vec<u8> {
-    let path = fixture(name);
-    if std::env::var_os("LANEKEEPER_WRITE_FIXTURES").is_some() && !path.exists() {
-        std::fs::write(&path, encoded).unwrap();
-    }
-    std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-#[test]
-fn agents_fixtures_of_this_protocol_still_decode() {
-    for (name, message) in from_agent() {
-        let encoded = wire::AgentMessage::from(message.clone()).encode_to_vec();
-        let envelope = wire::AgentMessage::decode(&*bytes_of(name, encoded)).unwrap();
-        assert_eq!(FromAgent::try_from(envelope).unwrap(), message, "{name}");
-    }
-}
-
-#[test]
-fn servers_fixtures_of_this_protocol_still_decode() {
-    for (name, message) in from_server() {
-        let encoded = wire::ServerMessage::from(message.clone()).encode_to_vec();
-        let envelope = wire::ServerMessage::decode(&*bytes_of(name, encoded)).unwrap();
-        assert_eq!(FromServer::try_from(envelope).unwrap(), message, "{name}");
-    }
 }
 
 #[test]
