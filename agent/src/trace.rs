@@ -19,6 +19,7 @@ use crate::snapshot::Lane;
 use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
+use lanekeeper_serve::trace_context;
 use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue, Value};
 use opentelemetry_sdk::trace::{SdkTracer, Span};
@@ -55,7 +56,7 @@ struct Open {
 impl RequestTrace {
     /// Begins the span of a request, below the caller's own if there is one.
     pub(crate) fn begin(tracer: &SdkTracer, method: &Method, headers: &HeaderMap) -> Self {
-        let parent = context::of_caller(headers);
+        let parent = trace_context::of_caller(headers);
         // A method is any token; only the usual one names a span.
         let name = if method == Method::POST {
             "POST"

@@ -6,7 +6,7 @@
 use crate::clock;
 use crate::error::Error;
 use crate::problem::{Failure, PROBLEM_JSON, ProblemDocument};
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{MatchedPath, Request};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -16,12 +16,15 @@ use http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, Method};
+use lanekeeper_serve::trace_context;
+use lanekeeper_serve::UnreadHead;
 use std::error::Error as StdError;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 use tracing::field::Empty;
 use tracing::{Instrument as _, Span};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 /// Longest time to the head of an answer. A stream's body is not under it.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -62,14 +65,28 @@ pub(crate) async fn wrap(request: Request, next: Next) -> Response {
     response
 }
 
-/// The span of a request, for whoever exports spans: log lines have all of it anyway, so it is below
+/// Answers a request whose head could not be read, which no layer has seen.
+pub(crate) fn refuse_unread(head: UnreadHead<'_>) -> http::Response<Bytes> {
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    let error = Error::UnreadableHead(head.status);
+    let body = serde_json::to_vec(&ProblemDocument::new(&error, &id)).unwrap_or_default();
+    let mut response = http::Response::new(Bytes::from(body));
+    *response.status_mut() = head.status;
+    response
+        .headers_mut()
+        .insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+    set_headers(response.headers_mut(), &id);
+    response
+}
+
+/// The span of a request, below its caller's if that has one, for whoever exports spans: log lines have all of it anyway, so it is below
 /// their usual level.
 fn span(request: &Request, id: &str) -> Span {
     let method = request.method();
     // The name of a span must be one of few, so that it is the route's and not the path's.
     let route = request.extensions().get::<MatchedPath>();
     let route = route.map_or("unknown", MatchedPath::as_str);
-    tracing::debug_span!(
+    let span = tracing::debug_span!(
         "request",
         otel.name = format!("{method} {route}"),
         otel.kind = "server",
@@ -79,7 +96,12 @@ fn span(request: &Request, id: &str) -> Span {
         http.response.status_code = Empty,
         "error.type" = Empty,
         request.id = id,
-    )
+    );
+    if !span.is_disabled() {
+        // Refused where nobody exports spans and only a log wants them.
+        _ = span.set_parent(trace_context::of_caller(request.headers()));
+    }
+    span
 }
 
 fn finish(span: &Span, response: &Response) {
@@ -128,8 +150,8 @@ fn log_failure(error: &Error, id: &str, method: &Method, path: &str) {
     if !error.status().is_server_error() {
         return;
     }
-    // Any client can bring this about as often as it likes.
-    if matches!(error, Error::TooManyStreams(_)) {
+    // Any client can bring this about as often as it likes; the second was said when the wait began.
+    if matches!(error, Error::TooManyStreams(_) | Error::NoDatabaseYet) {
         tracing::debug!(request = id, %method, path, "{error}");
         return;
     }

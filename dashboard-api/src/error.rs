@@ -102,6 +102,9 @@ pub(crate) enum Error {
     /// The orders of the gateway changed each time they were looked at.
     #[error("others change the overrides of this gateway at this moment; try again")]
     OverridesBusy,
+    /// The document changed each time a change was made on it.
+    #[error("others change the configuration of this gateway at this moment; try again")]
+    ConfigBusy,
     /// The configuration store or the live view refused, or does not answer.
     #[error(transparent)]
     Store(lanekeeper_store::Error),
@@ -111,9 +114,15 @@ pub(crate) enum Error {
     /// The fleet has not been read yet.
     #[error("the fleet has not been read yet")]
     NotReady,
+    /// The server has begun to run before its database.
+    #[error("the server waits for its configuration database")]
+    NoDatabaseYet,
     /// A library refused the request before any handler of ours saw it.
     #[error("the request cannot be served: {0}")]
     Refused(http::StatusCode),
+    /// The request's head is no HTTP, or larger than allowed.
+    #[error("the request's head cannot be served: {0}; at most 64 KiB and 100 headers are read")]
+    UnreadableHead(http::StatusCode),
     /// A fault of this server.
     #[error("the server failed")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),

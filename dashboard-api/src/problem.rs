@@ -106,10 +106,13 @@ impl Error {
             Self::TooManyStreamsOfToken(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_streams"),
             Self::GatewayInUse { .. } => (StatusCode::PRECONDITION_REQUIRED, "gateway_in_use"),
             Self::LastUsableMember(_) => (StatusCode::CONFLICT, "last_usable_member"),
+            Self::ConfigBusy => (StatusCode::CONFLICT, "config_busy"),
             Self::OverridesBusy => (StatusCode::CONFLICT, "overrides_busy"),
             Self::Store(error) => store_mapping(error),
             Self::NotReady => (StatusCode::SERVICE_UNAVAILABLE, "not_ready"),
+            Self::NoDatabaseYet => (StatusCode::SERVICE_UNAVAILABLE, "database"),
             Self::Refused(status) => (*status, "refused"),
+            Self::UnreadableHead(status) => (*status, "unreadable_head"),
             Self::Overdue => (StatusCode::GATEWAY_TIMEOUT, "overdue"),
         }
     }
@@ -137,7 +140,10 @@ impl Error {
                     headers.insert(ETAG, tag);
                 }
             }
-            Self::Store(StoreError::Unavailable { .. }) | Self::Overdue | Self::NotReady => {
+            Self::Store(StoreError::Unavailable { .. })
+            | Self::Overdue
+            | Self::NotReady
+            | Self::NoDatabaseYet => {
                 headers.insert(RETRY_AFTER, HeaderValue::from(STORE_RETRY_SECS));
             }
             Self::TooManyStreams(_) | Self::TooManyStreamsOfToken(_) => {

@@ -15,6 +15,7 @@ mod fleet;
 mod idempotency;
 mod overrides;
 mod problems;
+mod races;
 mod roles;
 mod rollouts;
 mod servers;
@@ -141,6 +142,7 @@ impl Server {
     }
 
     async fn report(&self, record: &AgentRecord) {
+        let record = std::sync::Arc::new(record.clone());
         self.live.put(record, clock::now_ms()).await.unwrap();
     }
 

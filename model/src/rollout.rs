@@ -7,6 +7,7 @@
 
 mod health;
 mod plan;
+mod problems;
 mod step;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ pub use health::cells_of_document;
 pub use plan::{
     ANSWER_TIMEOUT_SECS_DEFAULT, ANSWER_TIMEOUT_SECS_MAX, ANSWER_TIMEOUT_SECS_MIN, Canary,
     EXHAUSTED_REQUESTS_MIN_DEFAULT, EXHAUSTED_SHARE_RISE_MAX_DEFAULT, HOLD_SECS_DEFAULT,
-    HOLD_SECS_MAX, LABEL_LEN_MAX, LABELS_MAX, OPEN_SHARE_RISE_MAX_DEFAULT, PERCENTS_DEFAULT,
-    PERCENTS_MAX, RolloutPlan, Stage, StagedPlan,
+    HOLD_SECS_MAX, LABEL_LEN_MAX, LABELS_MAX, NEW_PROBLEM_SHARE_MAX_DEFAULT,
+    OPEN_SHARE_RISE_MAX_DEFAULT, PERCENTS_DEFAULT, PERCENTS_MAX, RolloutPlan, Stage, StagedPlan,
 };
 pub use step::{SEEN_EVERY_MS, Transition};
 
@@ -30,7 +31,7 @@ use crate::problem::Problem;
 
 /// Beyond the place of every agent.
 const PLACES: u64 = 1 << 32;
-/// The most reasons that are kept of an agent's refusal.
+/// The most reasons that are kept of an agent's refusal, or of its problems.
 const STOP_ERRORS_MAX: usize = 10;
 
 /// How a rollout stands.
@@ -87,8 +88,25 @@ pub enum StopKind {
     OpenShare,
     /// Too many requests were exhausted.
     ExhaustedShare,
+    /// Too many agents have problems that are new with the revision.
+    Problems,
     /// An operator stopped it.
     Operator,
+}
+
+impl StopKind {
+    /// The reason as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rejected => "rejected",
+            Self::Unanswered => "unanswered",
+            Self::Lost => "lost",
+            Self::OpenShare => "open_share",
+            Self::ExhaustedShare => "exhausted_share",
+            Self::Problems => "problems",
+            Self::Operator => "operator",
+        }
+    }
 }
 
 /// Why a rollout stopped.
@@ -102,7 +120,7 @@ pub struct Stop {
     pub agent: Option<String>,
     /// The instance of that agent.
     pub instance: Option<String>,
-    /// Why that agent refused; at most ten reasons.
+    /// Why that agent refused, or what troubles it now; at most ten reasons.
     pub errors: Vec<Problem>,
 }
 
@@ -228,6 +246,11 @@ impl Rollout {
         self.progress.reach.len()
     }
 
+    /// True while it goes on and has reached nobody: no live agent is in its first stage.
+    pub fn waits_for_agents(&self) -> bool {
+        self.state == RolloutState::Running && self.stages_begun() == 0
+    }
+
     /// The number of the first begun stage that reaches an agent; `None` while none does.
     pub fn stage_of(&self, name: &str, labels: &BTreeMap<String, String>) -> Option<usize> {
         let stages = self.plan.stages();
@@ -323,15 +346,20 @@ impl Stop {
 }
 
 /// Where an agent stands among all names, 0 to 2^32: a share of the fleet is everyone below a
-/// place. FNV-1a finished by a mixer (that of MurmurHash3), since names of one fleet differ in their
-/// last letters only.
+/// place.
 fn place(name: &str) -> u64 {
-    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+    mixed(name) >> 32
+}
+
+/// A text as a number that every replica computes alike: FNV-1a finished by a mixer (that of
+/// MurmurHash3), since names of one fleet differ in their last letters only.
+fn mixed(text: &str) -> u64 {
+    let hash = text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let hash = (hash ^ (hash >> 33)).wrapping_mul(0xc4ce_b9fe_1a85_ec53);
-    (hash ^ (hash >> 33)) >> 32
+    hash ^ (hash >> 33)
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Accepts connections and serves them over HTTP/1.1 until told to stop.
 
 use crate::Limits;
+use crate::ending::{Ending, Stage};
 use crate::limits::MAX_HEADERS;
 use crate::watched::{Told, Watched, watch};
 use http::{Request, Response};
@@ -10,8 +11,9 @@ use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::SockRef;
+use std::future::{Future as _, pending};
 use std::io;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -56,7 +58,24 @@ where
     B::Error: Into<BoxError>,
 {
     let timeout = limits.header_read_timeout;
-    serve_adjusted(listener, limits, move || timeout, service, shutdown, grace).await
+    let end = End {
+        shutdown,
+        nudge: CancellationToken::new(),
+        grace,
+    };
+    serve_adjusted(listener, limits, move || timeout, service, end).await
+}
+
+/// How a listener ends.
+#[derive(Debug)]
+pub struct End {
+    /// When it is cancelled no further connection is accepted, and idle ones close.
+    pub shutdown: CancellationToken,
+    /// When it is cancelled after that, the services and bodies that still run are polled once more:
+    /// they have to end for a reason that wakes nobody.
+    pub nudge: CancellationToken,
+    /// What running requests have to end, from the shutdown on.
+    pub grace: Duration,
 }
 
 /// Like [`serve`], with a bound on the time of headers that may change while the listener runs.
@@ -72,8 +91,7 @@ pub async fn serve_adjusted<S, B>(
     limits: Limits,
     header_read_timeout: impl Fn() -> Duration + Send,
     service: S,
-    shutdown: CancellationToken,
-    grace: Duration,
+    end: End,
 ) -> Result<(), Error>
 where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
@@ -85,7 +103,9 @@ where
 {
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new())
-        .max_buf_size(limits.buffer_bytes())
+        .max_buf_size(limits.head_bytes())
+        // The buffer alone may grow beyond its bound by what one read brings.
+        .max_header_size(limits.head_bytes())
         .half_close(false);
     // Naming the bound, even the same one, makes the library set memory aside for every request.
     if limits.max_headers != MAX_HEADERS {
@@ -93,7 +113,12 @@ where
     }
     let open = Arc::new(Semaphore::new(limits.max_connections));
     let connections = TaskTracker::new();
-    let cut = CancellationToken::new();
+    let ending = Arc::<Ending>::default();
+    let End {
+        shutdown,
+        nudge,
+        grace,
+    } = end;
 
     let ended = loop {
         let slot = tokio::select! {
@@ -124,23 +149,18 @@ where
         if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(stalled) {
             tracing::debug!(%error, "cannot bound the time a peer takes nothing");
         }
-        let watched = limits.tell_conflicting_length;
-        let connection = connect(&http, stream, service.clone(), watched);
-        let (shutdown, cut) = (shutdown.clone(), cut.clone());
+        // On the heap, because the task would hold it twice: as what it is given and as what it runs.
+        let mut connection = Box::pin(connect(&http, stream, service.clone(), &limits));
+        let ending = Arc::clone(&ending);
         connections.spawn(async move {
             let _slot = slot;
-            let mut connection = pin!(connection);
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = shutdown.cancelled() => {
+            let ended = ending.outlive(|cx, stage| {
+                if stage.is_some_and(|stage| stage != Stage::Serving) {
                     connection.as_mut().graceful_shutdown();
-                    tokio::select! {
-                        ended = connection.as_mut() => ended,
-                        () = cut.cancelled() => Ok(()),
-                    }
                 }
-            };
-            if let Err(error) = ended {
+                Pin::new(&mut connection).poll(cx)
+            });
+            if let Some(Err(error)) = ended.await {
                 tracing::debug!(%error, "connection ended with an error");
             }
         });
@@ -148,11 +168,20 @@ where
 
     drop(listener);
     connections.close();
-    if tokio::time::timeout(grace, connections.wait())
-        .await
-        .is_err()
-    {
-        cut.cancel();
+    ending.advance(Stage::Draining);
+    let nudging = async {
+        nudge.cancelled().await;
+        ending.advance(Stage::Nudged);
+        pending().await
+    };
+    let in_time = tokio::time::timeout(grace, async {
+        tokio::select! {
+            () = connections.wait() => {}
+            () = nudging => {}
+        }
+    });
+    if in_time.await.is_err() {
+        ending.advance(Stage::Cut);
         connections.wait().await;
     }
     ended
@@ -162,7 +191,7 @@ fn connect<S, B>(
     http: &http1::Builder,
     stream: TcpStream,
     service: S,
-    watched: bool,
+    limits: &Limits,
 ) -> http1::Connection<TokioIo<Watched>, Told<S>>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
@@ -174,7 +203,7 @@ where
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn Nagle's algorithm off");
     }
-    let (stream, service) = watch(stream, service, watched);
+    let (stream, service) = watch(stream, service, limits);
     http.serve_connection(TokioIo::new(stream), service)
 }
 

@@ -11,6 +11,8 @@
 const NAME_MAX_BYTES: usize = TRANSFER_ENCODING.len();
 const CONTENT_LENGTH: &[u8] = b"content-length";
 const TRANSFER_ENCODING: &[u8] = b"transfer-encoding";
+/// Bytes of a request line that are kept.
+const REQUEST_LINE_MAX_BYTES: usize = 256;
 
 /// Follows the bytes of one connection.
 #[derive(Debug, Default)]
@@ -19,6 +21,34 @@ pub struct Framing {
     head: Head,
     /// Heads read to their end.
     heads: u64,
+    request_line: RequestLine,
+}
+
+/// The beginning of the latest request line.
+#[derive(Debug)]
+struct RequestLine {
+    bytes: [u8; REQUEST_LINE_MAX_BYTES],
+    len: usize,
+}
+
+impl Default for RequestLine {
+    fn default() -> Self {
+        Self {
+            bytes: [0; REQUEST_LINE_MAX_BYTES],
+            len: 0,
+        }
+    }
+}
+
+impl RequestLine {
+    fn push(&mut self, part: &[u8]) {
+        let room = self.bytes.get_mut(self.len..).unwrap_or_default();
+        let len = part.len().min(room.len());
+        if let (Some(room), Some(part)) = (room.get_mut(..len), part.get(..len)) {
+            room.copy_from_slice(part);
+            self.len += len;
+        }
+    }
 }
 
 /// What comes next.
@@ -27,6 +57,8 @@ enum State {
     /// The first byte of a line of the head or of a chunked body's trailer.
     #[default]
     LineStart,
+    /// The rest of a request line.
+    RequestLine,
     /// The name of a header that may be of interest: its first bytes.
     Name([u8; NAME_MAX_BYTES], usize),
     /// The value of `content-length`.
@@ -57,6 +89,13 @@ struct Head {
 }
 
 impl Framing {
+    /// The target in the latest request line, as far as it was seen and kept.
+    pub fn target(&self) -> &[u8] {
+        let line = self.request_line.bytes.get(..self.request_line.len);
+        let mut words = line.unwrap_or_default().split(|byte| *byte == b' ');
+        words.nth(1).unwrap_or_default()
+    }
+
     /// Takes the next bytes. Returns which request of the connection, counted from 1, states its
     /// length twice; once at most.
     pub fn read(&mut self, mut bytes: &[u8]) -> Option<u64> {
@@ -64,6 +103,17 @@ impl Framing {
             bytes = match self.state {
                 State::Body(left) => self.skip(bytes, left, State::Body, State::LineStart),
                 State::Chunk(left) => self.skip(bytes, left, State::Chunk, State::ChunkSize(0)),
+                State::RequestLine => {
+                    let end = memchr::memchr(b'\n', bytes).unwrap_or(bytes.len());
+                    let (part, after) = bytes.split_at_checked(end).unwrap_or_default();
+                    self.request_line.push(part);
+                    if let Some(after) = after.get(1..) {
+                        self.state = State::LineStart;
+                        after
+                    } else {
+                        return None;
+                    }
+                }
                 State::LineRest => match line_feed(bytes) {
                     Some(after) => {
                         self.state = State::LineStart;
@@ -136,6 +186,8 @@ impl Framing {
         };
         if !self.head.begun {
             self.head.begun = true;
+            self.request_line.len = 0;
+            self.request_line.push(line);
             return;
         }
         if self.head.is_trailer || !matches!(first, b'c' | b'C' | b't' | b'T') {
@@ -160,7 +212,9 @@ impl Framing {
             (State::LineStart, b'\n') => return self.end_head(),
             (State::LineStart, _) if !self.head.begun => {
                 self.head.begun = true;
-                State::LineRest
+                self.request_line.len = 0;
+                self.request_line.push(&[byte]);
+                State::RequestLine
             }
             (State::LineStart, b'c' | b'C' | b't' | b'T') if !self.head.is_trailer => {
                 name_with([0; NAME_MAX_BYTES], 0, byte)

@@ -1,5 +1,6 @@
 //! Bounds of one listener.
 
+use crate::Unreadable;
 use std::time::Duration;
 
 /// Connections open at once on one listener.
@@ -8,7 +9,7 @@ const MAX_CONNECTIONS: usize = 8192;
 const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time a peer may leave bytes unacknowledged, or take none, before its connection ends.
 const PEER_STALL_TIMEOUT: Duration = Duration::from_secs(120);
-/// Bytes of one request's headers, and so the size of the read buffer.
+/// Bytes of one request's head, and so the size of the read buffer.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// Header lines of one request: the HTTP library's own bound, up to which it parses without setting
 /// memory aside.
@@ -36,13 +37,17 @@ pub struct Limits {
     /// with it what the answer holds. Whole milliseconds; zero leaves it to the kernel. Default
     /// 120 s.
     pub peer_stall_timeout: Duration,
-    /// Largest size of one request's headers; more is answered 431. Default 64 KiB, at least 8 KiB.
+    /// Largest size of one request's head, its first line included; more is answered 431. Default
+    /// 64 KiB, at least 8 KiB.
     pub max_header_bytes: usize,
     /// Largest number of header lines; more is answered 431. Default 100.
     pub max_headers: usize,
     /// Mark requests that state their body's length twice with [`crate::ConflictingLength`], so
     /// that the service can refuse them. Default false: they are served as chunked.
     pub tell_conflicting_length: bool,
+    /// How requests are answered whose head cannot be read or is larger than the two bounds above.
+    /// Default `None`: by the HTTP library, with a status alone.
+    pub unreadable: Option<Unreadable>,
 }
 
 impl Default for Limits {
@@ -54,13 +59,14 @@ impl Default for Limits {
             max_header_bytes: MAX_HEADER_BYTES,
             max_headers: MAX_HEADERS,
             tell_conflicting_length: false,
+            unreadable: None,
         }
     }
 }
 
 impl Limits {
-    /// The header buffer's size as the HTTP library wants it.
-    pub(crate) fn buffer_bytes(&self) -> usize {
+    /// The bound on a head, and the size of its buffer, as the HTTP library wants it.
+    pub(crate) fn head_bytes(&self) -> usize {
         self.max_header_bytes.max(MIN_HEADER_BYTES)
     }
 }

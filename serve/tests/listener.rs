@@ -9,7 +9,7 @@ use http::{Request, Response};
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
-use lanekeeper_serve::{ConflictingLength, Limits, bind, serve};
+use lanekeeper_serve::{ConflictingLength, Limits, UnreadHead, Unreadable, bind, serve};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -146,21 +146,134 @@ async fn peer_that_takes_nothing_is_dropped_and_one_that_is_slow_is_not() {
     ended.expect("no grace is spent on it").unwrap().unwrap();
 }
 
-#[tokio::test]
-async fn huge_headers_are_refused() {
-    let server = start(Limits::default(), Duration::ZERO);
-    let mut request = b"GET / HTTP/1.1\r\nhost: a\r\nx-huge: ".to_vec();
-    request.resize(request.len() + 80 * 1024, b'a');
-    let mut stream = TcpStream::connect(server.address).await.unwrap();
+/// Sends while it reads: who is refused need not have sent everything.
+async fn exchange_both(address: SocketAddr, request: &[u8]) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let (mut read, mut write) = stream.split();
-    let sent = async { _ = write.write_all(&request).await };
+    let sent = async { _ = write.write_all(request).await };
     let mut answer = Vec::new();
-    let received = async { _ = tokio::time::timeout(BOUND, read.read_to_end(&mut answer)).await };
+    let received = async {
+        let read = tokio::time::timeout(BOUND, read.read_to_end(&mut answer));
+        read.await.unwrap().unwrap();
+    };
     tokio::join!(sent, received);
-    assert!(
-        String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 431"),
-        "{answer:?}"
-    );
+    String::from_utf8(answer).unwrap()
+}
+
+/// A request whose head has exactly this size.
+fn head_of(bytes: usize) -> Vec<u8> {
+    let mut request = b"GET /sized HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-huge: ".to_vec();
+    request.resize(bytes - 4, b'a');
+    request.extend_from_slice(b"\r\n\r\n");
+    request
+}
+
+fn head_of_lines(lines: usize) -> Vec<u8> {
+    let more = "x-line: a\r\n".repeat(lines - 2);
+    format!("GET /lines HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{more}\r\n").into_bytes()
+}
+
+#[tokio::test]
+async fn heads_are_served_up_to_their_bounds_and_not_beyond() {
+    let server = start(Limits::default(), Duration::ZERO);
+    let bound = 64 * 1024;
+    for (head, status) in [
+        (head_of(bound), "200"),
+        (head_of(bound + 1), "431"),
+        (head_of(100 * 1024), "431"),
+        (head_of(300 * 1024), "431"),
+        (head_of_lines(100), "200"),
+        (head_of_lines(101), "431"),
+    ] {
+        let answer = exchange_both(server.address, &head).await;
+        let expected = format!("HTTP/1.1 {status}");
+        assert!(answer.starts_with(&expected), "{}: {answer}", head.len());
+    }
+}
+
+#[tokio::test]
+async fn unreadable_heads_get_the_answer_that_was_asked_for() {
+    let unreadable = Unreadable::new(|head: UnreadHead<'_>| {
+        let mut answer = Response::new(Bytes::from(format!("told of {}", head.path)));
+        *answer.status_mut() = head.status;
+        answer.headers_mut().insert("x-told", "1".parse().unwrap());
+        answer
+    });
+    let limits = Limits {
+        tell_conflicting_length: true,
+        unreadable: Some(unreadable),
+        ..Limits::default()
+    };
+    let server = start(limits, Duration::ZERO);
+    let long_target = format!("GET /{} HTTP/1.1\r\nhost: a\r\n\r\n", "x".repeat(70_000));
+    let long_path = format!("/{}", "x".repeat(251));
+    for (head, status, path) in [
+        (head_of(100 * 1024), "431", "/sized"),
+        (head_of(3 * 1024 * 1024), "431", "/sized"),
+        (head_of_lines(101), "431", "/lines"),
+        (long_target.into_bytes(), "431", long_path.as_str()),
+        (b"GET /a?key=s HTTP/7.1\r\n\r\n".to_vec(), "400", "/a"),
+        (
+            b"GET /b HTTP/1.1\r\nno header\r\n\r\n".to_vec(),
+            "400",
+            "/b",
+        ),
+        (
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n".to_vec(),
+            "400",
+            "",
+        ),
+    ] {
+        let answer = exchange_both(server.address, &head).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(
+            head.contains("\r\nx-told: 1\r\n") && head.contains("\r\ndate: "),
+            "{head}"
+        );
+        assert!(head.ends_with("\r\nconnection: close"), "{head}");
+        assert_eq!(body, format!("told of {path}"));
+    }
+    // Behind good requests of the same connection, in one piece and after their answers.
+    let good = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n";
+    let bad = b"GET /c HTTP/1.1\r\nno header\r\n\r\n";
+    let answers = exchange_both(server.address, &[&good[..], good, bad].concat()).await;
+    assert_eq!(answers.matches("HTTP/1.1 200").count(), 2, "{answers}");
+    assert_eq!(answers.matches("hello").count(), 2, "{answers}");
+    assert!(answers.ends_with("told of /c"), "{answers}");
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(good).await.unwrap();
+    let mut seen = Vec::new();
+    while !seen.ends_with(b"hello") {
+        let mut some = [0; 256];
+        let read = stream.read(&mut some).await.unwrap();
+        seen.extend_from_slice(&some[..read]);
+    }
+    stream.write_all(bad).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.ends_with("told of /c"), "{answer}");
+}
+
+#[tokio::test]
+async fn refused_peer_that_never_ends_is_left_in_time() {
+    let limits = Limits {
+        unreadable: Some(Unreadable::new(|_| Response::new(Bytes::new()))),
+        ..Limits::default()
+    };
+    let server = start(limits, Duration::MAX);
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    stream.write_all(b"no HTTP at all\r\n\r\n").await.unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    // It has its answer and stays; the listener does not wait for it for ever.
+    server.shutdown.cancel();
+    let ended = tokio::time::timeout(BOUND, server.task).await;
+    ended.expect("an end").unwrap().unwrap();
+    drop(stream);
 }
 
 #[tokio::test]

@@ -13,8 +13,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
-use lanekeeper_model::Checked;
-use lanekeeper_store::Revision;
+use lanekeeper_store::{Change, Revision};
+use serde_json::Value;
+use std::borrow::Cow;
+
+/// Times a document is made anew from what others wrote meanwhile.
+const ATTEMPTS: usize = 8;
 
 /// The current revision of a gateway, which must exist.
 pub(super) async fn current(app: &App, gateway: &str) -> Result<Revision, Error> {
@@ -94,9 +98,8 @@ pub(crate) async fn replace(
 ) -> Result<Response, Error> {
     let based_on = IfMatch::required(&headers)?;
     let checked = document.check(Some(&gateway)).await?;
-    let current = current(&app, &gateway).await?;
-    based_on.check(current.number)?;
-    write(&app, &caller, current, checked, query.message).await
+    let next = Next::Whole(&checked.document);
+    write(&app, &change(&caller, query.message)?, &gateway, &based_on, next).await
 }
 
 /// Change parts of the document by a JSON merge patch: null removes a key.
@@ -137,37 +140,72 @@ pub(crate) async fn patch(
     MergePatch(patch): MergePatch,
 ) -> Result<Response, Error> {
     let based_on = IfMatch::required(&headers)?;
-    let current = current(&app, &gateway).await?;
-    based_on.check(current.number)?;
-    let mut document = current.document.clone();
-    merge_patch::apply(&mut document, patch);
-    let checked = Document::Json(document).check(Some(&gateway)).await?;
-    write(&app, &caller, current, checked, query.message).await
+    let patched = |current: &Value| {
+        let mut document = current.clone();
+        merge_patch::apply(&mut document, patch.clone());
+        Ok(document)
+    };
+    let change = change(&caller, query.message)?;
+    write(&app, &change, &gateway, &based_on, Next::Made(&patched)).await
 }
 
-/// Makes a checked document the current one, unless it is that already.
+/// Makes the next document out of the current one.
+pub(super) type Make<'a> = &'a (dyn Fn(&Value) -> Result<Value, Error> + Sync);
+
+/// What a gateway's next document is.
+#[derive(Clone, Copy)]
+pub(super) enum Next<'a> {
+    /// This one, which is checked.
+    Whole(&'a Value),
+    /// The current one with a change, which is yet to be checked.
+    Made(Make<'a>),
+}
+
+/// Makes a document the current one, unless it is that already. When someone else wrote in between
+/// the change is made anew on that, as long as the precondition holds of it: `*` holds of every
+/// revision (RFC 9110, section 13.1.1).
 pub(super) async fn write(
     app: &App,
-    caller: &Caller,
-    current: Revision,
-    checked: Checked,
-    message: Option<String>,
+    change: &Change,
+    gateway: &str,
+    based_on: &IfMatch,
+    next: Next<'_>,
 ) -> Result<Response, Error> {
-    let hash = lanekeeper_model::content_hash(&checked.document);
-    let revision = if hash == current.hash {
-        current
-    } else {
-        let change = change(caller, message)?;
-        let (gateway, base) = (&current.gateway, Some(current.number));
+    for _ in 0..ATTEMPTS {
+        let current = current(app, gateway).await?;
+        based_on.check(current.number)?;
+        let (document, expected) = match next {
+            Next::Whole(document) => (Cow::Borrowed(document), based_on.over(current.number)),
+            Next::Made(make) => {
+                let document = Document::Json(make(&current.document)?);
+                let checked = document.check(Some(gateway)).await?;
+                (Cow::Owned(checked.document), Some(current.number))
+            }
+        };
+        let hash = lanekeeper_model::content_hash(&document);
+        if hash == current.hash {
+            return Ok(told(current));
+        }
         let written = app
             .store
-            .write_revision(gateway, base, &checked.document, &hash, &change)
-            .await?;
-        app.announce_revision(gateway).await;
-        written
-    };
+            .write_revision(gateway, expected, &document, &hash, change)
+            .await;
+        match written.map_err(Error::from) {
+            Ok(revision) => {
+                app.announce_revision(gateway).await;
+                return Ok(told(revision));
+            }
+            Err(Error::RevisionMismatch { .. }) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    Err(Error::ConfigBusy)
+}
+
+/// The answer of a write.
+pub(super) fn told(revision: Revision) -> Response {
     let tag = revision_tag(revision.number);
-    Ok(([(ETAG, tag)], axum::Json(RevisionInfo::from(revision))).into_response())
+    ([(ETAG, tag)], axum::Json(RevisionInfo::from(revision))).into_response()
 }
 
 /// What a trial of a document found.

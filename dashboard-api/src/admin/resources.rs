@@ -1,12 +1,12 @@
 //! One provider, lane or pool at a time. Each write is a whole new revision, checked as a whole.
 
-use super::ChangeQuery;
-use super::config::{current, write};
+use super::config::{Next, write};
+use super::{ChangeQuery, change};
 use super::revisions::RevisionInfo;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;
-use crate::input::document::{Document, Fragment};
+use crate::input::document::Fragment;
 use crate::input::precondition::IfMatch;
 use crate::input::{Path, Query};
 use axum::extract::State;
@@ -71,19 +71,20 @@ pub(crate) async fn put(
 ) -> Result<Response, Error> {
     word_for(&section)?;
     let based_on = IfMatch::required(&headers)?;
-    let current = current(&app, &gateway).await?;
-    based_on.check(current.number)?;
-    let mut document = current.document.clone();
-    if let Some(root) = document.as_object_mut() {
-        let resources = root
-            .entry(section)
-            .or_insert_with(|| Value::Object(Map::new()));
-        if let Some(resources) = resources.as_object_mut() {
-            resources.insert(name, resource);
+    let with = |current: &Value| {
+        let mut document = current.clone();
+        if let Some(root) = document.as_object_mut() {
+            let resources = root
+                .entry(section.as_str())
+                .or_insert_with(|| Value::Object(Map::new()));
+            if let Some(resources) = resources.as_object_mut() {
+                resources.insert(name.clone(), resource.clone());
+            }
         }
-    }
-    let checked = Document::Json(document).check(Some(&gateway)).await?;
-    write(&app, &caller, current, checked, query.message).await
+        Ok(document)
+    };
+    let change = change(&caller, query.message)?;
+    write(&app, &change, &gateway, &based_on, Next::Made(&with)).await
 }
 
 /// Remove one provider, lane or pool.
@@ -121,18 +122,22 @@ pub(crate) async fn remove(
 ) -> Result<Response, Error> {
     let kind = word_for(&section)?;
     let based_on = IfMatch::required(&headers)?;
-    let current = current(&app, &gateway).await?;
-    based_on.check(current.number)?;
-    let mut document = current.document.clone();
-    let removed = document
-        .get_mut(&section)
-        .and_then(Value::as_object_mut)
-        .and_then(|resources| resources.remove(&name));
-    if removed.is_none() {
-        return Err(Error::NotFound { kind, name });
-    }
-    let checked = Document::Json(document).check(Some(&gateway)).await?;
-    write(&app, &caller, current, checked, query.message).await
+    let without = |current: &Value| {
+        let mut document = current.clone();
+        let removed = document
+            .get_mut(&section)
+            .and_then(Value::as_object_mut)
+            .and_then(|resources| resources.remove(&name));
+        match removed {
+            Some(_) => Ok(document),
+            None => Err(Error::NotFound {
+                kind,
+                name: name.clone(),
+            }),
+        }
+    };
+    let change = change(&caller, query.message)?;
+    write(&app, &change, &gateway, &based_on, Next::Made(&without)).await
 }
 
 fn word_for(section: &str) -> Result<&'static str, Error> {

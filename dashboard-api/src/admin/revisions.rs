@@ -1,18 +1,17 @@
 //! A gateway's history, and the way back.
 
-use super::config::current;
+use super::config::{current, told};
 use super::{ChangeQuery, PageQuery, change};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::document::Document;
-use crate::input::precondition::{IfMatch, revision_tag};
+use crate::input::precondition::IfMatch;
 use crate::input::{Path, Query, cursor};
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use http::HeaderMap;
-use http::header::ETAG;
 use lanekeeper_store::Revision;
 use serde_json::Value;
 
@@ -172,14 +171,13 @@ pub(crate) async fn roll_back(
         .message
         .unwrap_or_else(|| format!("roll back to revision {number}"));
     let change = change(&caller, Some(message))?;
-    let base = Some(current.number);
+    let base = based_on.over(current.number);
     let written = app
         .store
         .write_revision(&gateway, base, &checked.document, &target.hash, &change)
         .await?;
     app.announce_revision(&gateway).await;
-    let tag = revision_tag(written.number);
-    Ok(([(ETAG, tag)], axum::Json(RevisionInfo::from(written))).into_response())
+    Ok(told(written))
 }
 
 pub(super) async fn find(app: &App, gateway: &str, number: u64) -> Result<Revision, Error> {

@@ -183,7 +183,7 @@ pub(crate) async fn start(
         plan: plan.as_ref(),
     };
     let change = change(&caller, message)?;
-    let base = Some(current.number);
+    let base = based_on.over(current.number);
     let stored = app
         .store
         .start_rollout(&gateway, base, start, &change)

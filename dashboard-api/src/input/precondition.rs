@@ -36,6 +36,15 @@ impl IfMatch {
         Self::of(headers)?.ok_or(Error::NoIfMatch)
     }
 
+    /// The revision that a write must still find, having seen `current`: `*` writes over whatever
+    /// there is (RFC 9110, section 13.1.1).
+    pub(crate) fn over(&self, current: u64) -> Option<u64> {
+        match self {
+            Self::Any => None,
+            Self::Revisions(_) => Some(current),
+        }
+    }
+
     /// Refuses a write that is based on another revision than `current`.
     pub(crate) fn check(&self, current: u64) -> Result<(), Error> {
         match self {

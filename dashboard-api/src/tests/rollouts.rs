@@ -122,6 +122,8 @@ async fn a_write_under_a_staged_plan_is_a_rollout_and_each_agent_has_its_own_tar
         .await;
     let agents = server.get_json("/api/v1/agents").await;
     assert_eq!(agents["agents"][0]["converged"], true);
+    let rollout = server.get_json(&format!("{ROLLOUTS}/2")).await;
+    assert_eq!(rollout["waits_for"], "a live agent in the stage 5 %");
     assert_eq!(server.step(2).await, Some(Transition::Began { stage: 0 }));
     server
         .eventually("/api/v1/agents", |agents| targets(agents) == [1, 1, 2])
@@ -140,7 +142,7 @@ async fn a_write_under_a_staged_plan_is_a_rollout_and_each_agent_has_its_own_tar
     );
     assert_eq!(
         rollout["counts"],
-        json!({"agents": 3, "reached": 1, "applied": 0, "rejected": 0})
+        json!({"agents": 3, "reached": 1, "applied": 0, "rejected": 0, "troubled": 0})
     );
     let first = &rollout["agents"][0];
     assert_eq!(
@@ -153,6 +155,38 @@ async fn a_write_under_a_staged_plan_is_a_rollout_and_each_agent_has_its_own_tar
     assert_eq!(first["converged"], false);
     assert_eq!(rollout["agents"][1]["stage"], Value::Null);
     assert_eq!(rollout["agents"][1]["converged"], true);
+    assert_eq!(rollout["waits_for"], Value::Null);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn agents_whose_problems_are_new_stop_a_rollout_and_are_shown() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let mut record = agent("node-1");
+    record.problems = vec!["the disk is full".to_owned()];
+    server.report(&record).await;
+    server.put_plan(&staged()).await;
+    let put = server.put_config(&edge_weighing(7), "\"1\"").await;
+    assert_eq!(put.status(), 200, "{}", put.text().await.unwrap());
+    assert_eq!(server.step(2).await, Some(Transition::Began { stage: 0 }));
+    let missing = "providers.east: EAST_KEY is not set";
+    record.seq += 1;
+    record.applied_revision = 2;
+    record.applied_hash = server.store.rollout("edge", 2).await.unwrap().rollout.hash;
+    record.problems.push(missing.to_owned());
+    server.report(&record).await;
+    let stopped = server.step(2).await;
+    assert_eq!(stopped, Some(Transition::Stopped { roll_back: false }));
+    let path = format!("{ROLLOUTS}/2");
+    let rollout = server
+        .eventually(&path, |rollout| rollout["counts"]["troubled"] == 1)
+        .await;
+    assert_eq!(rollout["state"], "stopped");
+    assert_eq!(rollout["stop"]["kind"], "problems");
+    assert_eq!(rollout["stop"]["agent"], "node-1");
+    assert_eq!(rollout["stop"]["errors"][0]["message"], missing);
+    assert_eq!(rollout["agents"][0]["new_problems"], json!([missing]));
     server.stop().await;
 }
 

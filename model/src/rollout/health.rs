@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::plan::StagedPlan;
-use super::{Stop, StopKind};
+use super::{Stop, StopKind, problems};
 use crate::fleet::AgentRecord;
 use crate::report::CellState;
 
@@ -32,6 +32,9 @@ pub(super) struct Sample {
     pub(super) name: String,
     requests: u64,
     exhausted: u64,
+    /// Digests of the problems it had.
+    #[serde(default)]
+    pub(super) problems: Vec<u64>,
 }
 
 impl Baseline {
@@ -48,11 +51,25 @@ impl Baseline {
             name: agent.name.clone(),
             requests: agent.totals.requests,
             exhausted: agent.totals.exhausted,
+            problems: problems::digests(agent),
         };
         Self {
             open_share: open_share(agents, cells_per_agent),
             exhausted_share: share(exhausted, requests),
             samples: agents.iter().map(sample).collect(),
+        }
+    }
+
+    /// Takes over what was wrong with agents before an earlier stage: what the revision brought to
+    /// them since is no part of how things were.
+    pub(super) fn keep_problems_of(&mut self, earlier: Self) {
+        let mut before: HashMap<String, Vec<u64>> = { earlier.samples.into_iter() }
+            .map(|sample| (sample.name, sample.problems))
+            .collect();
+        for sample in &mut self.samples {
+            if let Some(problems) = before.remove(&sample.name) {
+                sample.problems = problems;
+            }
         }
     }
 

@@ -32,6 +32,9 @@ pub const ANSWER_TIMEOUT_SECS_MAX: u64 = 3600;
 pub const OPEN_SHARE_RISE_MAX_DEFAULT: f64 = 0.2;
 /// How much the share of exhausted requests may rise: by 0.05.
 pub const EXHAUSTED_SHARE_RISE_MAX_DEFAULT: f64 = 0.05;
+/// How many of the stage's agents may have problems that are new with the revision: a share of 0.05,
+/// so none of a stage of fewer than twenty.
+pub const NEW_PROBLEM_SHARE_MAX_DEFAULT: f64 = 0.05;
 /// Requests of the stage before the share of exhausted ones is judged: 20.
 pub const EXHAUSTED_REQUESTS_MIN_DEFAULT: u64 = 20;
 
@@ -46,8 +49,10 @@ pub enum RolloutPlan {
     Staged(StagedPlan),
 }
 
-/// A plan in stages.
+/// A plan in stages. Fields left out get their defaults, also of plans that were stored before a
+/// field was there.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
 pub struct StagedPlan {
     /// The first stage; null begins with the first of `percents`.
     pub canary: Option<Canary>,
@@ -65,6 +70,9 @@ pub struct StagedPlan {
     pub exhausted_share_rise_max: f64,
     /// Requests of the stage before the share of exhausted ones is judged. Default 20.
     pub exhausted_requests_min: u64,
+    /// Share of the stage's agents that may report problems they did not have before the revision,
+    /// such as a missing environment variable, 0 to 1. Default 0.05.
+    pub new_problem_share_max: f64,
     /// Go back by itself when a stage stops. Default false.
     pub auto_rollback: bool,
 }
@@ -100,6 +108,7 @@ impl Default for StagedPlan {
             open_share_rise_max: OPEN_SHARE_RISE_MAX_DEFAULT,
             exhausted_share_rise_max: EXHAUSTED_SHARE_RISE_MAX_DEFAULT,
             exhausted_requests_min: EXHAUSTED_REQUESTS_MIN_DEFAULT,
+            new_problem_share_max: NEW_PROBLEM_SHARE_MAX_DEFAULT,
             auto_rollback: false,
         }
     }

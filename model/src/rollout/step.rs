@@ -159,7 +159,7 @@ impl Rollout {
             fault,
         } = self.party(agents, windows, now_ms);
         let rules = self.plan.rules();
-        let fault = fault.or_else(|| {
+        let fault = fault.or_else(|| self.troubled(&party)).or_else(|| {
             let baseline = self.progress.baseline.as_ref()?;
             baseline.worsened(&party, self.cells_per_agent, &rules)
         });
@@ -198,7 +198,10 @@ impl Rollout {
         let mut party = self.party(agents, windows, now_ms).agents;
         party.retain(|agent| agent_state(agent, now_ms, windows) == AgentState::Live);
         party.truncate(SAMPLES_MAX);
-        let baseline = Baseline::of(&party, self.cells_per_agent);
+        let mut baseline = Baseline::of(&party, self.cells_per_agent);
+        if let Some(earlier) = self.progress.baseline.take() {
+            baseline.keep_problems_of(earlier);
+        }
         self.progress.baseline = Some(baseline);
     }
 

@@ -411,6 +411,163 @@ fn exhausted_requests_beyond_the_bound_stop_the_stage_once_there_are_enough() {
     assert_eq!(bench.stop().kind, StopKind::ExhaustedShare);
 }
 
+const MISSING: &str = "providers.openai: OPENAI_API_KEY is not set";
+
+fn troubled(agent: &mut AgentRecord, problems: &[&str]) {
+    agent.problems = problems.iter().map(|text| (*text).to_owned()).collect();
+}
+
+/// A share of 10 % first, with so many agents to bear whose problems are new.
+fn bearing(new_problem_share_max: f64, size: usize) -> Bench {
+    let plan = json!({"strategy": "staged", "percents": [10], "hold_secs": 10,
+        "new_problem_share_max": new_problem_share_max});
+    let mut bench = Bench::new(rollout(plan), size);
+    for agent in &mut bench.agents {
+        troubled(agent, &["the disk is full"]);
+    }
+    assert_eq!(bench.after(1), Some(Transition::Began { stage: 0 }));
+    bench.obey();
+    bench
+}
+
+#[test]
+fn agents_whose_problems_are_new_with_the_revision_stop_the_stage() {
+    let mut bench = bearing(0.05, 20);
+    assert_eq!(
+        bench.after(1),
+        Some(Transition::Whole),
+        "old problems are none"
+    );
+    let reached = bench.reached();
+    let outside = (0..20).find(|number| !reached.contains(number)).unwrap();
+    troubled(&mut bench.agents[outside], &[MISSING]);
+    assert_eq!(bench.after(1), None, "it does not serve the revision");
+    troubled(bench.one_reached(), &["the disk is full", MISSING]);
+    let name = bench.one_reached().name.clone();
+    assert_eq!(
+        bench.after(1),
+        Some(Transition::Stopped { roll_back: false })
+    );
+    let stop = bench.stop();
+    assert_eq!(stop.kind, StopKind::Problems);
+    assert_eq!(
+        stop.detail,
+        format!(
+            "1 of 2 compared agents have problems that are new with the revision; agent {name}: \
+             {MISSING}"
+        )
+    );
+    assert_eq!(stop.agent.as_ref(), Some(&name));
+    assert_eq!(stop.errors.len(), 1, "the old problem is no reason");
+    assert_eq!(stop.errors[0].message, MISSING);
+    let rollout = bench.rollout.clone();
+    assert_eq!(rollout.new_problems_of(bench.one_reached()), [MISSING]);
+}
+
+#[test]
+fn bound_of_the_plan_says_how_many_agents_may_have_new_problems() {
+    for (bound, troubled_agents, stops) in [
+        (0.0, 0, false),
+        (0.0, 1, true),
+        (0.2, 1, false),
+        (0.2, 2, false),
+        (0.2, 3, true),
+        (1.0, 10, false),
+    ] {
+        let mut bench = bearing(bound, 100);
+        for number in bench.reached().into_iter().take(troubled_agents) {
+            troubled(&mut bench.agents[number], &[MISSING]);
+        }
+        bench.after(1);
+        let case = format!("{troubled_agents} of 10 under {bound}");
+        assert_eq!(
+            bench.rollout.state == RolloutState::Stopped,
+            stops,
+            "{case}"
+        );
+    }
+}
+
+#[test]
+fn newcomer_is_measured_by_what_troubled_the_others_before() {
+    for (problem, stops) in [("the disk is full", false), (MISSING, true)] {
+        let mut bench = bearing(0.05, 20);
+        let reaches = |name: &String| bench.rollout.stage_of(name, &BTreeMap::new()).is_some();
+        let inside = { (0..200).map(|number| format!("surge-{number}")) }
+            .find(reaches)
+            .unwrap();
+        let mut newcomer = agent(&inside);
+        newcomer.connected_ms = bench.now_ms;
+        troubled(&mut newcomer, &[problem]);
+        bench.agents.push(newcomer);
+        bench.obey();
+        bench.after(1);
+        assert_eq!(
+            bench.rollout.state == RolloutState::Stopped,
+            stops,
+            "{problem}"
+        );
+    }
+}
+
+#[test]
+fn agent_that_starts_anew_is_measured_by_its_predecessor() {
+    let mut bench = bearing(0.05, 20);
+    let now_ms = bench.now_ms;
+    let own = "providers.openai: only here";
+    let number = bench.reached()[0];
+    let sample_name = bench.agents[number].name.clone();
+    bench.rollout.progress.baseline = None;
+    troubled(&mut bench.agents[number], &[own]);
+    bench.after(1);
+    bench.agents[number].left = true;
+    let mut successor = bench.agents[number].clone();
+    successor.instance = format!("again-{sample_name}");
+    successor.left = false;
+    successor.connected_ms = now_ms + 1;
+    bench.agents.push(successor);
+    assert_eq!(bench.after(1), Some(Transition::Whole));
+    assert_eq!(bench.rollout.state, RolloutState::Running);
+}
+
+#[test]
+fn what_a_stage_bore_is_still_new_in_the_next_and_old_once_an_operator_resumes() {
+    let mut bench = bearing(0.5, 20);
+    troubled(bench.one_reached(), &[MISSING]);
+    assert_eq!(
+        bench.after(1),
+        Some(Transition::Whole),
+        "one of two is borne"
+    );
+    assert_eq!(bench.after(10), Some(Transition::Began { stage: 1 }));
+    bench.obey();
+    for agent in bench.agents.iter_mut().take(11) {
+        troubled(agent, &[MISSING]);
+    }
+    let first = bench.reached()[0];
+    troubled(&mut bench.agents[first], &[MISSING]);
+    assert_eq!(
+        bench.after(1),
+        Some(Transition::Stopped { roll_back: false }),
+        "the canary's trouble counts with the others'"
+    );
+    let now_ms = bench.now_ms;
+    bench
+        .rollout
+        .order(RolloutOrder::Resume, "ann", now_ms)
+        .unwrap();
+    assert_eq!(bench.after(1), None);
+    assert_eq!(bench.after(1), Some(Transition::Whole));
+    assert_eq!(bench.after(10), Some(Transition::Done));
+}
+
+#[test]
+fn plan_that_was_stored_before_a_field_was_there_has_its_default() {
+    let stored = json!({"strategy": "staged", "canary": null, "percents": [10], "hold_secs": 30});
+    let plan: RolloutPlan = serde_json::from_value(stored).unwrap();
+    assert_eq!(plan, RolloutPlan::Staged(StagedPlan::default()));
+}
+
 #[test]
 fn paused_rollout_does_nothing_and_resumes_with_clocks_anew() {
     let mut bench = Bench::canary(20);
@@ -455,7 +612,7 @@ fn every_problem_of_a_plan_is_listed_at_once() {
     let plan = json!({
         "strategy": "staged", "canary": {"percent": 30}, "percents": [20, 120, "x"],
         "hold_secs": -1, "answer_timeout_secs": 1, "open_share_rise_max": 2,
-        "auto_rollback": "yes", "hold": 3,
+        "new_problem_share_max": -0.1, "auto_rollback": "yes", "hold": 3,
     });
     let problems = RolloutPlan::check(&plan).unwrap_err();
     let pointers: Vec<&str> = problems
@@ -472,6 +629,7 @@ fn every_problem_of_a_plan_is_listed_at_once() {
             "/hold_secs",
             "/answer_timeout_secs",
             "/open_share_rise_max",
+            "/new_problem_share_max",
             "/auto_rollback",
         ]
     );

@@ -65,6 +65,27 @@ fn requests_that_state_their_length_twice_are_found_in_every_split() {
 }
 
 #[test]
+fn target_of_the_latest_request_is_known_in_every_split() {
+    let bytes: &[u8] =
+        b"POST /a HTTP/1.1\r\ncontent-length: 2\r\n\r\nhi\r\nGET /b?c=d HTTP/1.1\r\nhost: a";
+    for size in 1..=bytes.len() {
+        let mut framing = Framing::default();
+        for piece in bytes.chunks(size) {
+            framing.read(piece);
+        }
+        assert_eq!(framing.target(), b"/b?c=d", "pieces of {size}");
+    }
+    let mut framing = Framing::default();
+    assert_eq!(framing.target(), b"");
+    framing.read(b"GET /");
+    framing.read(&[b'x'; 1000]);
+    assert_eq!(
+        framing.target().len(),
+        REQUEST_LINE_MAX_BYTES - "GET ".len()
+    );
+}
+
+#[test]
 fn nothing_is_found_twice() {
     let request = b"POST / HTTP/1.1\r\ncontent-length: 1\r\ntransfer-encoding: chunked\r\n\r\n";
     let mut framing = Framing::default();

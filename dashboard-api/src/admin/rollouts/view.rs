@@ -41,6 +41,9 @@ pub(crate) struct RolloutInfo {
     /// Since when all agents of that stage have applied the revision, RFC 3339; null while one
     /// has not.
     whole_since: Option<String>,
+    /// Whom a running rollout waits for before its first stage: no live agent is in it; null
+    /// otherwise.
+    waits_for: Option<String>,
     /// Why it stopped; null when it did not.
     stop: Option<Stop>,
     /// The revision that brought the old content back; null when none did.
@@ -100,6 +103,8 @@ struct RolloutCounts {
     applied: u64,
     /// Those that refused it.
     rejected: u64,
+    /// Those that serve it with problems they did not have before.
+    troubled: u64,
 }
 
 /// One agent of a rollout.
@@ -123,6 +128,8 @@ struct RolloutAgent {
     converged: bool,
     /// The revision it refused, and why.
     last_error: Option<Rejected>,
+    /// Its problems that are new with the revision; empty once the rollout is over.
+    new_problems: Vec<String>,
 }
 
 impl From<StoredRollout> for RolloutInfo {
@@ -130,7 +137,7 @@ impl From<StoredRollout> for RolloutInfo {
         let rollout = stored.rollout;
         let begun = rollout.stages_begun();
         let stages = rollout.plan.stages();
-        let stages = stages.iter().enumerate().map(|(number, stage)| StageInfo {
+        let infos = stages.iter().enumerate().map(|(number, stage)| StageInfo {
             name: stage.to_string(),
             state: if number >= begun {
                 StageState::Waiting
@@ -140,8 +147,15 @@ impl From<StoredRollout> for RolloutInfo {
                 StageState::Done
             },
         });
+        let waits_for = match stages.first() {
+            Some(first) if rollout.waits_for_agents() => {
+                Some(format!("a live agent in the stage {first}"))
+            }
+            Some(_) | None => None,
+        };
         Self {
-            stages: stages.collect(),
+            stages: infos.collect(),
+            waits_for,
             gateway: rollout.gateway.to_string(),
             revision: rollout.revision,
             base_revision: rollout.base,
@@ -176,8 +190,10 @@ impl RolloutDetail {
                 counts.reached += u64::from(agent.stage.is_some());
                 counts.applied += u64::from(is_applied);
                 counts.rejected += u64::from(is_rejected);
+                let is_troubled = !agent.new_problems.is_empty();
+                counts.troubled += u64::from(is_troubled);
                 let is_late = agent.stage.is_some() && !is_applied;
-                (!is_rejected && !is_late, agent)
+                (!is_rejected && !is_troubled && !is_late, agent)
             })
             .collect();
         agents.sort_by(|(calm, one), (other_calm, other)| {
@@ -217,5 +233,8 @@ fn describe(
             record.applied_revision == revision && record.applied_hash == hash
         }),
         last_error: record.last_error.clone(),
+        new_problems: { rollout.new_problems_of(record).into_iter() }
+            .map(str::to_owned)
+            .collect(),
     }
 }

@@ -19,6 +19,7 @@ const STAGED_FIELDS: &[&str] = &[
     "open_share_rise_max",
     "exhausted_share_rise_max",
     "exhausted_requests_min",
+    "new_problem_share_max",
     "auto_rollback",
 ];
 
@@ -104,6 +105,11 @@ impl Reader {
                 "exhausted_requests_min",
                 plan.exhausted_requests_min,
                 (1, u64::from(u32::MAX)),
+            ),
+            new_problem_share_max: self.share(
+                fields,
+                "new_problem_share_max",
+                plan.new_problem_share_max,
             ),
             auto_rollback: self.flag(fields, "auto_rollback", plan.auto_rollback),
         }
