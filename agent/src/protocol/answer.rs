@@ -4,6 +4,8 @@
 //! Overloaded and proxied providers send error objects, login pages and `null` under status 200.
 //! Such a body must fail over while nothing was sent, and must never be relayed as a success.
 
+mod glance;
+
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -31,6 +33,14 @@ pub enum Answer {
 /// Judges the whole body of a 200, without its content encoding.
 #[must_use]
 pub fn inspect(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
+    if glance::is_surely_good(dialect, body) {
+        return Answer::Good;
+    }
+    read(rules, dialect, body)
+}
+
+/// Judges by reading the document's parts.
+fn read(rules: Rules<'_>, dialect: Dialect, body: &[u8]) -> Answer {
     // Text is checked once here, and not again with every value.
     let text = std::str::from_utf8(body).unwrap_or_default();
     let Ok(top) = serde_json::from_str::<Fields<'_>>(text) else {

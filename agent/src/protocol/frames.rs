@@ -5,11 +5,11 @@
 //! relay only watches for ends and errors, so frames are searched for those and parsed when one may
 //! be there.
 
+mod plain;
+
 use std::borrow::Cow;
-use std::sync::LazyLock;
 
 use lanekeeper_breaker::CauseKind;
-use memchr::memmem::Finder;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -19,6 +19,8 @@ use super::error_signal::ErrorSignal;
 use super::fields::Fields;
 use super::sse::Frame;
 use super::{Dialect, Protocol};
+
+pub use plain::run as plain_run;
 
 /// What a frame means.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,97 +103,17 @@ pub fn classify(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind 
 /// `\u` escapes, which no vendor writes.
 #[must_use]
 pub fn watch(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind {
-    let raw = frame.raw.as_ref();
-    let plain = match rules.protocol {
-        Protocol::Gemini => {
-            !ERROR.is_in(raw) && !GEMINI_FINISH.is_in(raw) && !GEMINI_BLOCKED.is_in(raw)
-        }
-        protocol => lone_data(raw).is_some_and(|data| match protocol {
-            Protocol::Openai => is_plain_chunk(data),
-            Protocol::Anthropic => kind_first(data) == Some(b"content_block_delta"),
-            Protocol::Responses => kind_first(data).is_some_and(|kind| kind.ends_with(b".delta")),
-            Protocol::Cohere => kind_first(data) == Some(b"content-delta"),
-            Protocol::Gemini => false,
-        }),
-    };
-    if plain {
+    if plain::is_plain(rules.protocol, &frame.raw) {
         FrameKind::Content
     } else {
         classify(rules, dialect, frame)
     }
 }
 
-/// The data of a frame in the usual shape: at most one event line, not about an error, and one data
-/// line after it.
-fn lone_data(raw: &[u8]) -> Option<&[u8]> {
-    // A line feed may belong to the frame before.
-    let mut rest = raw.strip_prefix(b"\n").unwrap_or(raw);
-    if let Some(named) = rest.strip_prefix(b"event:") {
-        let (name, after) = named.split_at_checked(memchr::memchr(b'\n', named)?)?;
-        let name = name.trim_ascii();
-        if name == b"error" || name.contains(&b'\r') {
-            return None;
-        }
-        rest = after.get(1..)?;
-    }
-    let data = rest.strip_prefix(b"data:")?;
-    let end = memchr::memchr2(b'\n', b'\r', data).unwrap_or(data.len());
-    let (data, after) = data.split_at_checked(end)?;
-    let is_all = after.iter().all(|byte| matches!(byte, b'\n' | b'\r'));
-    is_all.then(|| data.trim_ascii_start())
-}
-
-/// The object's `type`, if it comes first. A second one would make the object unreadable.
-fn kind_first(data: &[u8]) -> Option<&[u8]> {
-    let value = data.strip_prefix(b"{\"type\":")?.trim_ascii_start();
-    let text = value.strip_prefix(b"\"")?;
-    let (kind, _) = text.split_at_checked(memchr::memchr(b'"', text)?)?;
-    (!kind.contains(&b'\\')).then_some(kind)
-}
-
-/// Only a chunk whose every `finish_reason` is null and that has no error key is surely neither end
-/// nor error.
-fn is_plain_chunk(data: &[u8]) -> bool {
-    let mut reasons = 0;
-    let mut rest = data;
-    while let Some(after) = OPENAI_FINISH.after(rest) {
-        let value = after.trim_ascii_start().strip_prefix(b":");
-        if !value.is_some_and(|value| value.trim_ascii_start().starts_with(b"null")) {
-            return false;
-        }
-        reasons += 1;
-        rest = after;
-    }
-    reasons > 0 && !ERROR.is_in(data)
-}
-
-/// Words that are searched for in every frame, prepared once: preparing costs more than searching.
-struct Word(LazyLock<Finder<'static>>);
-
-impl Word {
-    const fn new(prepare: fn() -> Finder<'static>) -> Self {
-        Self(LazyLock::new(prepare))
-    }
-
-    fn is_in(&self, raw: &[u8]) -> bool {
-        self.0.find(raw).is_some()
-    }
-
-    /// What follows the word's first occurrence.
-    fn after<'a>(&self, raw: &'a [u8]) -> Option<&'a [u8]> {
-        raw.get(self.0.find(raw)? + self.0.needle().len()..)
-    }
-}
-
 /// True when the word "error" stands in `raw` as a string of its own, as a name or a value.
 pub(super) fn names_error(raw: &[u8]) -> bool {
-    ERROR.is_in(raw)
+    plain::names_error(raw)
 }
-
-static ERROR: Word = Word::new(|| Finder::new(b"\"error\""));
-static OPENAI_FINISH: Word = Word::new(|| Finder::new(b"\"finish_reason\""));
-static GEMINI_BLOCKED: Word = Word::new(|| Finder::new(b"\"blockReason\""));
-static GEMINI_FINISH: Word = Word::new(|| Finder::new(b"\"finishReason\""));
 
 fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
     #[derive(Deserialize)]
@@ -467,7 +389,12 @@ fn error(rules: Rules<'_>, data: &[u8]) -> FrameKind {
 
 /// True when a JSON value holds anything.
 pub(super) fn filled(value: Option<&RawValue>) -> bool {
-    value.is_some_and(|value| !matches!(value.get(), "null" | "\"\"" | "[]" | "{}" | "false"))
+    value.is_some_and(|value| is_filled(value.get().as_bytes()))
+}
+
+/// True when the JSON value that is spelled like this holds anything.
+pub(super) fn is_filled(value: &[u8]) -> bool {
+    !matches!(value, b"null" | b"\"\"" | b"[]" | b"{}" | b"false")
 }
 
 #[cfg(test)]

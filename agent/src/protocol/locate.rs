@@ -222,14 +222,15 @@ fn decode(body: &[u8], token: Range<usize>) -> Option<Cow<'_, str>> {
         .map(Cow::Owned)
 }
 
-struct Scan<'a> {
+/// Walks a JSON document and checks its grammar on the way.
+pub(super) struct Scan<'a> {
     body: &'a [u8],
     at: usize,
 }
 
 impl<'a> Scan<'a> {
     /// Begins behind the opening bracket of the body's one object.
-    fn open(body: &'a [u8]) -> Result<Self, LocateError> {
+    pub(super) fn open(body: &'a [u8]) -> Result<Self, LocateError> {
         if body.starts_with(b"\xef\xbb\xbf") {
             return Err(LocateError::ByteOrderMark);
         }
@@ -253,22 +254,40 @@ impl<'a> Scan<'a> {
         Ok(scan)
     }
 
-    fn peek(&self) -> Option<u8> {
+    /// The next byte, left where it is.
+    pub(super) fn peek(&self) -> Option<u8> {
         self.body.get(self.at).copied()
     }
 
-    fn next(&mut self) -> Result<u8, LocateError> {
+    /// Takes the next byte.
+    pub(super) fn next(&mut self) -> Result<u8, LocateError> {
         let byte = self.peek().ok_or_else(|| self.truncated())?;
         self.at += 1;
         Ok(byte)
     }
 
-    fn expect(&mut self, wanted: u8) -> Result<(), LocateError> {
+    /// Takes the next byte, which must be this one.
+    pub(super) fn expect(&mut self, wanted: u8) -> Result<(), LocateError> {
         if self.next()? == wanted {
             Ok(())
         } else {
             Err(self.malformed_before())
         }
+    }
+
+    /// The bytes of a token.
+    pub(super) fn text(&self, token: Range<usize>) -> &'a [u8] {
+        self.body.get(token).unwrap_or_default()
+    }
+
+    /// The bytes that `walk` walks over.
+    pub(super) fn taken(
+        &mut self,
+        walk: impl FnOnce(&mut Self) -> Result<(), LocateError>,
+    ) -> Result<&'a [u8], LocateError> {
+        let from = self.at;
+        walk(self)?;
+        Ok(self.text(from..self.at))
     }
 
     const fn truncated(&self) -> LocateError {
@@ -284,13 +303,15 @@ impl<'a> Scan<'a> {
         }
     }
 
-    fn white_space(&mut self) {
+    /// Skips white space.
+    pub(super) fn white_space(&mut self) {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.peek() {
             self.at += 1;
         }
     }
 
-    fn end(&mut self) -> Result<(), LocateError> {
+    /// Checks that nothing but white space follows.
+    pub(super) fn end(&mut self) -> Result<(), LocateError> {
         self.white_space();
         match self.peek() {
             None => Ok(()),
@@ -299,7 +320,7 @@ impl<'a> Scan<'a> {
     }
 
     /// Skips one value; `depth` levels are open around it.
-    fn value(&mut self, depth: u32) -> Result<(), LocateError> {
+    pub(super) fn value(&mut self, depth: u32) -> Result<(), LocateError> {
         // One bit per open level below `depth`: 1 for an object. Deeper than MAX_DEPTH never fits.
         let mut kinds: u128 = 0;
         let mut open: u32 = 0;
@@ -373,7 +394,7 @@ impl<'a> Scan<'a> {
     }
 
     /// The token between the quotes of the string that starts here.
-    fn string(&mut self) -> Result<Range<usize>, LocateError> {
+    pub(super) fn string(&mut self) -> Result<Range<usize>, LocateError> {
         self.expect(b'"')?;
         self.string_tail()
     }

@@ -179,6 +179,28 @@ impl SseReader {
         Ok(Some(self.joined()))
     }
 
+    /// The bytes of the newest chunk behind the newest frame, if a frame begins there.
+    #[must_use]
+    pub fn ahead(&self) -> &[u8] {
+        let between = self.held.is_empty()
+            && !self.after_cr
+            && !self.has_line
+            && (self.line_is_empty || !self.started);
+        if between {
+            self.chunk.get(self.begin..).unwrap_or_default()
+        } else {
+            &[]
+        }
+    }
+
+    /// Lets `len` bytes of [`Self::ahead`] pass unread. They must be whole frames.
+    pub fn keep_ahead(&mut self, len: usize) {
+        let begin = self.begin;
+        self.begin = begin.saturating_add(len).min(self.chunk.len());
+        self.newest = Newest::Slice(begin);
+        self.keep();
+    }
+
     /// Bytes of the frame that is not finished yet.
     #[must_use]
     pub fn held_bytes(&self) -> usize {

@@ -285,3 +285,130 @@ fn an_error_in_disguise_is_judged_as_what_it_is() {
         }
     }
 }
+
+/// Documents whose parts are each as they should be or slightly off, cut up and mended at random.
+fn odd_document() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
+    use proptest::prelude::*;
+    use proptest::sample::select;
+    let value = select(vec![
+        "null",
+        "\"\"",
+        "[]",
+        "{}",
+        "false",
+        "true",
+        "\"a\"",
+        "\"\\ud800\"",
+        "\"\u{e9}\\n\"",
+        "-0.5e+3",
+        "01",
+        "1.",
+        "[1,{\"a\":null}]",
+        "{\"error\":1}",
+        "\"error\"",
+        "\"stop\"",
+        "\"length\"",
+        "\"failed\"",
+        "\"st\\u006fp\"",
+        " null ",
+        "\"\u{1}\"",
+        "[null,]",
+    ]);
+    let key = |names: Vec<&'static str>| select(names);
+    let object = move |names: Vec<&'static str>, value: BoxedStrategy<String>| {
+        prop::collection::vec((key(names), value), 0..4).prop_map(|members| {
+            let members = members
+                .iter()
+                .map(|(key, value)| format!("\"{key}\":{value}"));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+        })
+    };
+    let any_value = value.prop_map(str::to_owned).boxed();
+    let message = prop_oneof![
+        4 => object(vec!["role", "content", "refusal", "r\\u006fle", "tool_calls"], any_value.clone()),
+        1 => any_value.clone(),
+    ];
+    let member = prop_oneof![message.clone().boxed(), any_value.clone()].boxed();
+    let choice = object(
+        vec![
+            "index",
+            "message",
+            "text",
+            "finish_reason",
+            "finish_reason",
+            "message",
+            "m\\u0065ssage",
+        ],
+        member,
+    );
+    let choices = prop::collection::vec(choice, 0..3)
+        .prop_map(|choices| format!("[{}]", choices.join(", ")))
+        .boxed();
+    let part = prop_oneof![3 => choices, 1 => any_value].boxed();
+    let names = vec![
+        "id",
+        "choices",
+        "choices",
+        "error",
+        "type",
+        "status",
+        "code",
+        "message",
+        "finish_reason",
+    ];
+    (
+        object(names, part),
+        prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..2),
+        select(vec!["", " \n", "x", "{}"]),
+    )
+        .prop_map(|(document, edits, tail)| {
+            let mut bytes = document.into_bytes();
+            for (place, byte) in edits {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            bytes.extend_from_slice(tail.as_bytes());
+            bytes
+        })
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(20_000))]
+
+    #[test]
+    fn what_a_glance_calls_good_the_reader_calls_good(body in odd_document()) {
+        let error_map: BTreeMap<String, ErrorMeaning> = BTreeMap::new();
+        for dialect in [Dialect::OpenAiChat, Dialect::OpenAiCompletions] {
+            let rules = Rules { protocol: dialect.protocol(), error_map: &error_map, passthrough: false };
+            if glance::is_surely_good(dialect, &body) {
+                proptest::prop_assert_eq!(
+                    read(rules, dialect, &body), Answer::Good, "{}", String::from_utf8_lossy(&body)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn usual_answers_are_told_at_a_glance() {
+    for body in [
+        r#"{"id": "c", "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hi", "refusal": null, "annotations": []}, "logprobs": null, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9, "details": {"cached": 0}}}"#,
+        r#"{"choices":[{"message":{"content":null,"tool_calls":[{"id":"c1"}]},"finish_reason":"tool_calls"}],"error":null}"#,
+        "{\"choices\":[{\"text\":\"a\\n\",\"finish_reason\":null}]}\n",
+    ] {
+        assert!(
+            glance::is_surely_good(Dialect::OpenAiChat, body.as_bytes()),
+            "{body}"
+        );
+    }
+    for body in [
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"message":{"role":"assistant","content":""},"finish_reason":"stop"}]}"#,
+        r#"{"error":{"message":"x"},"choices":[{"text":"a"}]}"#,
+    ] {
+        assert!(
+            !glance::is_surely_good(Dialect::OpenAiChat, body.as_bytes()),
+            "{body}"
+        );
+    }
+}

@@ -514,6 +514,133 @@ proptest::proptest! {
     }
 }
 
+/// Streams of the usual frames and of all that could be taken for one.
+fn odd_stream() -> impl proptest::strategy::Strategy<Value = String> {
+    use proptest::prelude::*;
+    let piece = prop::sample::select(vec![
+        "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\": null}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+        "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{}}\n\n",
+        "data: {\"type\":\"response.output_text.delta\"}\n\n",
+        "data: {\"type\":\"content-delta\"}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n",
+        "data: [DONE]\n\n",
+        ": ping\n\n",
+        "event: error\n",
+        "event: x\n",
+        "event: \"finish_reason\":null\n",
+        "id: 1\n",
+        "data: ",
+        "data:{\"finish_reason\":null}",
+        "\"finish_reason\"",
+        "\"finish_reason\":",
+        "\"error\"",
+        "\"finishReason\"",
+        "\"blockReason\"",
+        "null",
+        "{\"type\":\"message_stop\"}",
+        "\n",
+        "\n\n",
+        "\r",
+        "\r\n",
+        "\u{feff}",
+    ]);
+    prop::collection::vec(piece, 0..14).prop_map(|pieces| pieces.concat())
+}
+
+const STREAMED: [Dialect; 5] = [
+    Dialect::OpenAiChat,
+    Dialect::Anthropic,
+    Dialect::Responses,
+    Dialect::GeminiStream,
+    Dialect::Cohere,
+];
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn run_of_plain_frames_is_what_watching_each_says(stream in odd_stream()) {
+        for dialect in STREAMED {
+            let run = plain_run(dialect.protocol(), stream.as_bytes());
+            let (plain, _) = stream.split_at(run);
+            let mut reader = SseReader::new();
+            reader.push(Bytes::copy_from_slice(plain.as_bytes()));
+            let mut whole = 0;
+            while let Some(frame) = reader.next_frame().unwrap() {
+                whole += frame.raw.len();
+                let kind = watch(rules(dialect.protocol()), dialect, &frame);
+                proptest::prop_assert_eq!(kind, Content, "{:?} of {:?}", frame, stream);
+            }
+            proptest::prop_assert_eq!(whole, run, "{}", stream);
+        }
+    }
+
+    /// Whoever passes runs unread judges the rest as whoever reads every frame.
+    #[test]
+    fn skipping_runs_changes_no_judgement(
+        stream in odd_stream(),
+        cuts in proptest::collection::vec(0usize..5000, 0..4),
+    ) {
+        let bytes = stream.as_bytes();
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| cut % (bytes.len() + 1)).collect();
+        ends.sort_unstable();
+        ends.push(bytes.len());
+        for dialect in STREAMED {
+            let rules = rules(dialect.protocol());
+            let (mut plain, mut quick) = (Vec::new(), Vec::new());
+            for (kinds, skips) in [(&mut plain, false), (&mut quick, true)] {
+                let mut reader = SseReader::new();
+                let mut out = std::collections::VecDeque::new();
+                let mut from = 0;
+                for &end in &ends {
+                    reader.push(Bytes::copy_from_slice(&bytes[from..end]));
+                    from = end;
+                    loop {
+                        let run = plain_run(dialect.protocol(), reader.ahead());
+                        if skips && run > 0 {
+                            reader.keep_ahead(run);
+                        }
+                        let Some(frame) = reader.next_frame().unwrap() else {
+                            break;
+                        };
+                        kinds.push(watch(rules, dialect, &frame));
+                        reader.keep();
+                    }
+                    reader.hand_out(&mut out);
+                }
+                if let Some(frame) = reader.finish() {
+                    kinds.push(watch(rules, dialect, &frame));
+                    reader.keep();
+                }
+                reader.hand_out(&mut out);
+                proptest::prop_assert_eq!(Vec::from(out).concat(), bytes);
+                kinds.retain(|kind| *kind != Content);
+            }
+            proptest::prop_assert_eq!(plain, quick, "{}", stream);
+        }
+    }
+}
+
+#[test]
+fn frames_of_text_pass_in_one_run() {
+    let text = "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n";
+    let stream = format!("{text}{text}{text}data: [DONE]\n\n");
+    assert_eq!(
+        plain_run(Protocol::Openai, stream.as_bytes()),
+        3 * text.len()
+    );
+    let part = &stream[..2 * text.len() + 9];
+    assert_eq!(plain_run(Protocol::Openai, part.as_bytes()), 2 * text.len());
+    let text = "event: content_block_delta\ndata: {\"type\":\"content_block_delta\"}\n\n";
+    let stream = format!("{text}{text}event: ping\ndata: {{\"type\": \"ping\"}}\n\n");
+    assert_eq!(
+        plain_run(Protocol::Anthropic, stream.as_bytes()),
+        2 * text.len()
+    );
+}
+
 /// Ends and errors that the usual look of a plain frame would hide.
 #[test]
 fn watching_misses_no_end_and_no_error_that_stands_in_an_odd_place() {

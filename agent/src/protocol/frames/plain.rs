@@ -1,0 +1,192 @@
+//! Frames that need no reading after the commit point.
+//!
+//! Nearly every frame of an answer is one more piece of text. Such a frame is told by the words that
+//! it does not have, and several that came in one chunk are searched for those words together:
+//! looking for the beginning of a search costs more than the search.
+
+use std::sync::LazyLock;
+
+use memchr::memmem::Finder;
+
+use super::super::Protocol;
+
+/// True when a frame can neither end nor fail the answer.
+pub(super) fn is_plain(protocol: Protocol, raw: &[u8]) -> bool {
+    match protocol {
+        Protocol::Openai => {
+            lone_data(raw).is_some_and(|data| is_plain_chunk(data) && !ERROR.is_in(data))
+        }
+        Protocol::Gemini => GEMINI_WORDS.iter().all(|word| !word.is_in(raw)),
+        protocol => is_plain_event(protocol, raw),
+    }
+}
+
+/// How many bytes at the start of `raw`, which begins with a frame, are whole frames of which
+/// [`super::watch`] says that they are content unread. It may overlook some, never say one too many.
+#[must_use]
+pub fn run(protocol: Protocol, raw: &[u8]) -> usize {
+    // Only line feeds end lines up to here, and none of the words stands before.
+    let mut bound = memchr::memchr(b'\r', raw).unwrap_or(raw.len());
+    for word in words(protocol) {
+        let before = raw.get(..bound).unwrap_or_default();
+        bound = word.0.find(before).unwrap_or(bound);
+    }
+    let raw = raw.get(..bound).unwrap_or_default();
+    match protocol {
+        Protocol::Openai => run_of_chunks(raw),
+        Protocol::Gemini => run_of(raw, |_| true),
+        protocol => run_of(raw, |frame| is_plain_event(protocol, frame)),
+    }
+}
+
+/// The words that make a frame of this protocol worth reading, wherever they stand in it.
+fn words(protocol: Protocol) -> &'static [Word] {
+    match protocol {
+        Protocol::Openai => std::slice::from_ref(&ERROR),
+        Protocol::Gemini => &GEMINI_WORDS,
+        Protocol::Anthropic | Protocol::Responses | Protocol::Cohere => &[],
+    }
+}
+
+fn run_of(raw: &[u8], is_plain: impl Fn(&[u8]) -> bool) -> usize {
+    let mut end = 0;
+    while let Some((frame, _)) = raw.get(end..).and_then(first_frame) {
+        if !is_plain(frame) {
+            break;
+        }
+        end += frame.len();
+    }
+    end
+}
+
+fn run_of_chunks(raw: &[u8]) -> usize {
+    let mut reasons = OPENAI_FINISH.0.find_iter(raw).peekable();
+    let mut end = 0;
+    while let Some((frame, lines)) = raw.get(end..).and_then(first_frame) {
+        let next = end + frame.len();
+        if lines > 1 {
+            if !is_plain(Protocol::Openai, frame) {
+                break;
+            }
+            while reasons.next_if(|at| *at < next).is_some() {}
+            end = next;
+            continue;
+        }
+        if !frame.starts_with(b"data:") {
+            break;
+        }
+        let mut found = false;
+        while let Some(at) = reasons.next_if(|at| *at < next) {
+            if !is_null_reason(raw.get(at..next).unwrap_or_default()) {
+                return end;
+            }
+            found = true;
+        }
+        if !found {
+            break;
+        }
+        end = next;
+    }
+    end
+}
+
+/// The frame that `raw` begins with and its lines, where only line feeds end lines. `None` when it
+/// is not here whole, or begins with a blank line.
+fn first_frame(raw: &[u8]) -> Option<(&[u8], usize)> {
+    let mut end = 0;
+    let mut lines = 0;
+    loop {
+        let rest = raw.get(end..)?;
+        let line = memchr::memchr(b'\n', rest)?;
+        end += line + 1;
+        match (line, lines) {
+            (0, 0) => return None,
+            (0, _) => return Some((raw.get(..end)?, lines)),
+            _ => lines += 1,
+        }
+    }
+}
+
+/// The data of a frame in the usual shape: at most one event line, not about an error, and one data
+/// line after it.
+fn lone_data(raw: &[u8]) -> Option<&[u8]> {
+    // A line feed may belong to the frame before.
+    let mut rest = raw.strip_prefix(b"\n").unwrap_or(raw);
+    if let Some(named) = rest.strip_prefix(b"event:") {
+        let (name, after) = named.split_at_checked(memchr::memchr(b'\n', named)?)?;
+        let name = name.trim_ascii();
+        if name == b"error" || name.contains(&b'\r') {
+            return None;
+        }
+        rest = after.get(1..)?;
+    }
+    let data = rest.strip_prefix(b"data:")?;
+    let end = memchr::memchr2(b'\n', b'\r', data).unwrap_or(data.len());
+    let (data, after) = data.split_at_checked(end)?;
+    let is_all = after.iter().all(|byte| matches!(byte, b'\n' | b'\r'));
+    is_all.then(|| data.trim_ascii_start())
+}
+
+/// Where events carry their kind: only pieces of text are plain.
+fn is_plain_event(protocol: Protocol, raw: &[u8]) -> bool {
+    lone_data(raw)
+        .and_then(kind_first)
+        .is_some_and(|kind| match protocol {
+            Protocol::Anthropic => kind == b"content_block_delta",
+            Protocol::Responses => kind.ends_with(b".delta"),
+            Protocol::Cohere => kind == b"content-delta",
+            Protocol::Openai | Protocol::Gemini => false,
+        })
+}
+
+/// The object's `type`, if it comes first. A second one would make the object unreadable.
+fn kind_first(data: &[u8]) -> Option<&[u8]> {
+    let value = data.strip_prefix(b"{\"type\":")?.trim_ascii_start();
+    let text = value.strip_prefix(b"\"")?;
+    let (kind, _) = text.split_at_checked(memchr::memchr(b'"', text)?)?;
+    (!kind.contains(&b'\\')).then_some(kind)
+}
+
+/// Only a chunk whose every `finish_reason` is null, and that does not name an error, is surely
+/// neither end nor error.
+fn is_plain_chunk(data: &[u8]) -> bool {
+    let mut reasons = OPENAI_FINISH.0.find_iter(data).peekable();
+    reasons.peek().is_some() && { reasons }
+        .all(|at| is_null_reason(data.get(at..).unwrap_or_default()))
+}
+
+/// True when the member `finish_reason`, with which `member` begins, is null.
+fn is_null_reason(member: &[u8]) -> bool {
+    member
+        .get(FINISH_REASON.len()..)
+        .and_then(|rest| rest.trim_ascii_start().strip_prefix(b":"))
+        .is_some_and(|value| value.trim_ascii_start().starts_with(b"null"))
+}
+
+/// Words that are searched for in every frame, prepared once: preparing costs more than searching.
+struct Word(LazyLock<Finder<'static>>);
+
+impl Word {
+    const fn new(prepare: fn() -> Finder<'static>) -> Self {
+        Self(LazyLock::new(prepare))
+    }
+
+    fn is_in(&self, raw: &[u8]) -> bool {
+        self.0.find(raw).is_some()
+    }
+}
+
+/// True when the word "error" stands in `raw` as a string of its own, as a name or a value.
+pub(super) fn names_error(raw: &[u8]) -> bool {
+    ERROR.is_in(raw)
+}
+
+const FINISH_REASON: &[u8] = b"\"finish_reason\"";
+
+static ERROR: Word = Word::new(|| Finder::new(b"\"error\""));
+static OPENAI_FINISH: Word = Word::new(|| Finder::new(FINISH_REASON));
+static GEMINI_WORDS: [Word; 3] = [
+    Word::new(|| Finder::new(b"\"error\"")),
+    Word::new(|| Finder::new(b"\"finishReason\"")),
+    Word::new(|| Finder::new(b"\"blockReason\"")),
+];
