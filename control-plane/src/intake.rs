@@ -26,7 +26,7 @@ impl Sink for LiveSink {
     type Item = Arc<AgentRecord>;
 
     async fn write(&self, record: &Arc<AgentRecord>, notable: bool) -> Result<(), Error> {
-        let put = self.live.put(record, clock::unix_ms()).await;
+        let put = self.live.put(Arc::clone(record), clock::unix_ms()).await;
         self.metrics.written(Destination::Live, put.is_ok());
         match put? {
             Put::Stored if notable => {

@@ -9,6 +9,7 @@ mod agent;
 mod backoff;
 mod clock;
 mod link;
+mod phase;
 mod revisions;
 mod schedule;
 mod script;
@@ -16,6 +17,7 @@ mod session;
 mod tally;
 
 pub use link::ClientTls;
+pub use phase::Phase;
 pub use tally::{Outcome, PushedRevision, Spread};
 
 use agent::Agent;
@@ -154,7 +156,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<Outcome,
     let swarm = Arc::new(Swarm {
         links: Links::new(&config).await?,
         revisions: Revisions::new(config.cells),
-        tally: Tally::new(),
+        tally: Tally::new(config.agents),
         stop: shutdown.child_token(),
         config,
     });

@@ -1,7 +1,7 @@
 //! When one session reports, and when it gives the server up: the rules of a real agent as a plain
 //! value.
 
-use lanekeeper_proto::message::{ReportAck, Welcome};
+use lanekeeper_proto::message::{ABILITY_SPARSE, ReportAck, Welcome};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,10 @@ const UNACKED_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Schedule {
     interval: Duration,
+    /// Time between dense reports; `None` when the server does without.
+    dense_interval: Option<Duration>,
     next_timed: Instant,
-    next_dense: Instant,
+    next_dense: Option<Instant>,
     wanted: Option<Instant>,
     last_sent: Option<Instant>,
     seq: u64,
@@ -38,10 +40,12 @@ impl Schedule {
     /// The first report goes at once, the timed ones by the phase that the server gave.
     pub(crate) fn new(welcome: &Welcome, now: Instant) -> Self {
         let interval = clamp(welcome.report_interval);
+        let is_sparse = welcome.capabilities.iter().any(|it| it == ABILITY_SPARSE);
         Self {
             interval,
+            dense_interval: (!is_sparse).then_some(DENSE_INTERVAL),
             next_timed: now + welcome.report_phase.min(interval),
-            next_dense: now,
+            next_dense: (!is_sparse).then_some(now),
             wanted: Some(now),
             last_sent: None,
             seq: 0,
@@ -72,9 +76,9 @@ impl Schedule {
 
     /// Numbers the report that goes now, for `jitter` in `[0, 1)`; true when it is dense.
     pub(crate) fn number(&mut self, now: Instant, jitter: f64) -> (u64, bool) {
-        let dense = now >= self.next_dense;
+        let dense = self.next_dense.is_some_and(|due| now >= due);
         if dense {
-            self.next_dense = now + DENSE_INTERVAL;
+            self.next_dense = self.dense_interval.map(|interval| now + interval);
         }
         if now >= self.next_timed {
             let factor = 1.0 - INTERVAL_SPREAD + 2.0 * INTERVAL_SPREAD * jitter;
@@ -102,7 +106,7 @@ impl Schedule {
             took = (seq == ack.seq).then(|| now.saturating_duration_since(sent));
         }
         if ack.want_dense {
-            self.next_dense = now;
+            self.next_dense = Some(now);
             self.want(now);
         }
         if let Some(interval) = ack.next_interval.map(clamp) {
@@ -168,6 +172,18 @@ mod tests {
         let later = now + 4 * SECOND;
         assert_eq!(schedule.number(later, 0.5), (2, false));
         assert_eq!(schedule.next_report(), now + 14 * SECOND);
+    }
+
+    #[test]
+    fn a_server_that_does_without_closed_cells_gets_no_dense_report() {
+        let now = Instant::now();
+        let sparse = Welcome {
+            capabilities: vec![ABILITY_SPARSE.to_owned()],
+            ..welcome()
+        };
+        let mut schedule = Schedule::new(&sparse, now);
+        assert_eq!(schedule.number(now, 0.5), (1, false));
+        assert_eq!(schedule.number(now + 400 * SECOND, 0.5), (2, false));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Counts and times of all agents, and the object they end up in.
 
+use crate::phase::{Phase, Phases};
 use crate::session::Ended;
 use crate::{Config, clock};
 use hdrhistogram::Histogram;
@@ -57,6 +58,8 @@ pub struct Outcome {
     pub ack_p99_ms: Option<f64>,
     /// From a report to its acknowledgement.
     pub ack: Option<Spread>,
+    /// The same by what the swarm was busy with: `dialling`, `steady`, `pushing`, `returning`.
+    pub ack_by_phase: BTreeMap<Phase, Spread>,
     /// Pushes received.
     pub pushes: u64,
     /// 99 of 100 pushes were applied within this many milliseconds; null when none were.
@@ -108,6 +111,8 @@ pub struct PushedRevision {
 
 /// What happened so far.
 pub(crate) struct Tally {
+    agents: u64,
+    phases: Phases,
     connected: AtomicU64,
     connected_peak: AtomicU64,
     sessions: AtomicU64,
@@ -125,6 +130,7 @@ pub(crate) struct Tally {
 #[derive(Default)]
 struct Times {
     ack: Option<Histogram<u64>>,
+    ack_by_phase: BTreeMap<Phase, Option<Histogram<u64>>>,
     push: Option<Histogram<u64>>,
     reconnect: Option<Histogram<u64>>,
     faults: BTreeMap<Fault, u64>,
@@ -140,8 +146,11 @@ struct Spreading {
 }
 
 impl Tally {
-    pub(crate) fn new() -> Self {
+    /// For a run of so many agents.
+    pub(crate) fn new(agents: usize) -> Self {
         Self {
+            agents: agents as u64,
+            phases: Phases::new(clock::now()),
             connected: AtomicU64::new(0),
             connected_peak: AtomicU64::new(0),
             sessions: AtomicU64::new(0),
@@ -159,6 +168,7 @@ impl Tally {
     /// A session opened, `after` this long without one.
     pub(crate) fn opened(&self, after: Option<Duration>) {
         count(&self.sessions, 1);
+        self.phases.opened(clock::now());
         let connected = self.connected.fetch_add(1, Ordering::Relaxed) + 1;
         self.connected_peak.fetch_max(connected, Ordering::Relaxed);
         if let Some(after) = after {
@@ -168,6 +178,7 @@ impl Tally {
 
     /// A session that had opened is over.
     pub(crate) fn closed(&self) {
+        self.phases.lost();
         self.connected.fetch_sub(1, Ordering::Relaxed);
     }
 
@@ -194,7 +205,11 @@ impl Tally {
     pub(crate) fn acknowledged(&self, took: Option<Duration>, refused: Option<&str>) {
         count(&self.acks, 1);
         if let Some(took) = took {
-            record(&mut self.times.lock().ack, took);
+            let all_connected = self.connected.load(Ordering::Relaxed) == self.agents;
+            let phase = self.phases.at(clock::now(), all_connected);
+            let mut times = self.times.lock();
+            record(&mut times.ack, took);
+            record(times.ack_by_phase.entry(phase).or_default(), took);
         }
         if let Some(reason) = refused {
             tracing::warn!(reason, "a report was refused");
@@ -211,6 +226,7 @@ impl Tally {
         count(&self.pushes, 1);
         self.push_bytes.fetch_max(bytes as u64, Ordering::Relaxed);
         let now = clock::now();
+        self.phases.pushed(now);
         let revisions = &mut self.times.lock().revisions;
         if revisions.len() >= REVISIONS_MAX && !revisions.contains_key(&revision) {
             return now;
@@ -261,6 +277,11 @@ impl Tally {
             transitions: read(&self.transitions),
             ack_p99_ms: ack.map(|spread| spread.p99_ms),
             ack,
+            ack_by_phase: times
+                .ack_by_phase
+                .iter()
+                .filter_map(|(phase, histogram)| Some((*phase, spread(histogram.as_ref())?)))
+                .collect(),
             pushes: read(&self.pushes),
             push_p99_ms: push.map(|spread| spread.p99_ms),
             push,
@@ -329,7 +350,7 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_null_and_not_zero() {
-        let told = outcome(&Tally::new());
+        let told = outcome(&Tally::new(1));
         assert_eq!(told["ack_p99_ms"], json!(null));
         assert_eq!(told["push_p99_ms"], json!(null));
         assert_eq!(told["errors"], 0);
@@ -337,7 +358,7 @@ mod tests {
 
     #[test]
     fn errors_are_counted_by_kind_and_farewells_are_none() {
-        let tally = Tally::new();
+        let tally = Tally::new(1);
         tally.ended(&Ended::Fault(Fault::Dial, String::new()));
         tally.ended(&Ended::Fault(Fault::Dial, String::new()));
         tally.acknowledged(None, Some("report.cells: more than 3 entries"));
@@ -355,7 +376,7 @@ mod tests {
 
     #[test]
     fn times_are_told_as_they_were() {
-        let tally = Tally::new();
+        let tally = Tally::new(1);
         for ms in 1..=100 {
             tally.acknowledged(Some(Duration::from_millis(ms)), None);
         }
@@ -372,7 +393,7 @@ mod tests {
 
     #[test]
     fn connected_counts_sessions_that_are_open_now() {
-        let tally = Tally::new();
+        let tally = Tally::new(1);
         tally.opened(None);
         tally.opened(Some(Duration::from_millis(250)));
         tally.closed();

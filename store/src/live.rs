@@ -131,7 +131,7 @@ pub trait LiveView: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Unavailable`]: the record may or may not be stored.
-    async fn put(&self, record: &AgentRecord, now_ms: u64) -> Result<Put, Error>;
+    async fn put(&self, record: Arc<AgentRecord>, now_ms: u64) -> Result<Put, Error>;
 
     /// The records of one gateway or of all, in the order of gateway and instance.
     ///

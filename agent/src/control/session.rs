@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::{ConfigSource, Problem};
 use lanekeeper_proto::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
-    AppliedRevision, ConfigOutcome, ConfigPush, ConfigResult, FromServer, Goodbye, Limits,
-    Overrides, ReportAck, Welcome,
+    ABILITY_SPARSE, AppliedRevision, ConfigOutcome, ConfigPush, ConfigResult, FromServer, Goodbye,
+    Limits, Overrides, ReportAck, Welcome,
 };
 
 /// How long a server may take to answer the Hello.
@@ -113,8 +113,10 @@ struct Open {
     control_epoch: String,
     limits: Limits,
     interval: Duration,
+    /// Time between dense reports; `None` when the server does without.
+    dense_interval: Option<Duration>,
     next_timed: Instant,
-    next_dense: Instant,
+    next_dense: Option<Instant>,
     /// An unscheduled report is wanted from this moment on.
     wanted: Option<Instant>,
     last_sent: Option<Instant>,
@@ -261,14 +263,16 @@ impl Session {
 impl Open {
     fn new(welcome: Welcome, now: Instant) -> Self {
         let interval = clamp(welcome.report_interval);
+        let is_sparse = welcome.capabilities.iter().any(|it| it == ABILITY_SPARSE);
         Self {
             since: now,
             control_epoch: welcome.control_epoch,
             limits: welcome.limits,
             interval,
+            dense_interval: (!is_sparse).then_some(DENSE_INTERVAL),
             // A phase beyond the interval would make a healthy agent look silent.
             next_timed: now + welcome.report_phase.min(interval),
-            next_dense: now,
+            next_dense: (!is_sparse).then_some(now),
             wanted: Some(now),
             last_sent: None,
             seq: 0,
@@ -296,9 +300,9 @@ impl Open {
     }
 
     fn number(&mut self, now: Instant, jitter: f64) -> Numbered {
-        let dense = now >= self.next_dense;
+        let dense = self.next_dense.is_some_and(|due| now >= due);
         if dense {
-            self.next_dense = now + DENSE_INTERVAL;
+            self.next_dense = self.dense_interval.map(|interval| now + interval);
         }
         if now >= self.next_timed {
             let factor = 1.0 - INTERVAL_SPREAD + 2.0 * INTERVAL_SPREAD * jitter;
@@ -323,7 +327,7 @@ impl Open {
             self.unacked.pop_front();
         }
         if ack.want_dense {
-            self.next_dense = now;
+            self.next_dense = Some(now);
             self.want(now);
         }
         if let Some(interval) = ack.next_interval.map(clamp) {

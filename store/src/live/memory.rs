@@ -156,19 +156,18 @@ impl Shelves {
 
 #[async_trait]
 impl LiveView for MemoryLive {
-    async fn put(&self, record: &AgentRecord, now_ms: u64) -> Result<Put, Error> {
+    async fn put(&self, record: Arc<AgentRecord>, now_ms: u64) -> Result<Put, Error> {
         let key = (record.gateway.clone(), record.instance.clone());
-        let shared = Arc::new(record.clone());
         let mut shelves = self.shelves();
         shelves.sweep(now_ms, self.ttl_ms);
         let later = shelves
             .records
             .get(&key)
-            .is_some_and(|kept| order_of(&kept.record) > order_of(record));
+            .is_some_and(|kept| order_of(&kept.record) > order_of(&record));
         if later {
             return Ok(Put::Older);
         }
-        shelves.put(key, shared, now_ms.saturating_add(self.ttl_ms));
+        shelves.put(key, record, now_ms.saturating_add(self.ttl_ms));
         Ok(Put::Stored)
     }
 

@@ -259,8 +259,8 @@ impl RedisLive {
 
 #[async_trait]
 impl LiveView for RedisLive {
-    async fn put(&self, record: &AgentRecord, _now_ms: u64) -> Result<Put, Error> {
-        let (order, blob) = pack(record)?;
+    async fn put(&self, record: Arc<AgentRecord>, _now_ms: u64) -> Result<Put, Error> {
+        let (order, blob) = pack(&record)?;
         let mut invocation = self.put.prepare_invoke();
         invocation
             .key(self.blob_key(&record.gateway, &record.instance))

@@ -52,7 +52,10 @@ async fn what_was_put_is_read_elsewhere(one: Arc<dyn LiveView>, other: Arc<dyn L
         record("edge", "i-2", u64::MAX, u64::MAX),
     ];
     for record in stored.iter().rev() {
-        assert_eq!(one.put(record, 1).await.unwrap(), Put::Stored);
+        assert_eq!(
+            one.put(Arc::new(record.clone()), 1).await.unwrap(),
+            Put::Stored
+        );
     }
     assert_eq!(other.records(None).await.unwrap(), stored);
     assert_eq!(other.records(Some("edge")).await.unwrap(), stored[1..]);
@@ -80,7 +83,7 @@ async fn an_older_report_never_replaces_a_newer_one(
     for (number, (order, expected)) in steps.into_iter().enumerate() {
         let view = if number % 2 == 0 { &one } else { &other };
         assert_eq!(
-            view.put(&record("edge", "i-1", order.0, order.1), 1)
+            view.put(Arc::new(record("edge", "i-1", order.0, order.1)), 1)
                 .await
                 .unwrap(),
             expected,
@@ -102,7 +105,7 @@ async fn racing_replicas_end_with_the_newest(one: Arc<dyn LiveView>, other: Arc<
             };
             // A fixed shuffle: 37 has no factor in common with 100.
             tokio::spawn(async move {
-                view.put(&record("edge", "i-1", 1, seq * 37 % 100), 1)
+                view.put(Arc::new(record("edge", "i-1", 1, seq * 37 % 100)), 1)
                     .await
                     .unwrap()
             })
@@ -122,12 +125,15 @@ async fn an_acknowledgement_joins_the_latest_report(
     _other: Arc<dyn LiveView>,
 ) {
     let report = record("edge", "i-1", 1, 1);
-    one.put(&report, 1).await.unwrap();
+    one.put(Arc::new(report.clone()), 1).await.unwrap();
     let acknowledged = AgentRecord {
         applied_revision: 4,
         ..report
     };
-    assert_eq!(one.put(&acknowledged, 2).await.unwrap(), Put::Stored);
+    assert_eq!(
+        one.put(Arc::new(acknowledged.clone()), 2).await.unwrap(),
+        Put::Stored
+    );
     assert_eq!(one.records(None).await.unwrap(), [acknowledged]);
 }
 
@@ -136,11 +142,15 @@ async fn a_silent_agent_disappears_after_the_time_to_live(
     other: Arc<dyn LiveView>,
 ) {
     assert_eq!(
-        one.put(&record("core", "silent", 1, 1), 0).await.unwrap(),
+        one.put(Arc::new(record("core", "silent", 1, 1)), 0)
+            .await
+            .unwrap(),
         Put::Stored
     );
     assert_eq!(
-        one.put(&record("edge", "silent", 1, 1), 0).await.unwrap(),
+        one.put(Arc::new(record("edge", "silent", 1, 1)), 0)
+            .await
+            .unwrap(),
         Put::Stored
     );
     let now_ms = std::sync::atomic::AtomicU64::new(0);
@@ -149,7 +159,7 @@ async fn a_silent_agent_disappears_after_the_time_to_live(
         Duration::from_secs(10),
         async || {
             let now_ms = now_ms.fetch_add(10, std::sync::atomic::Ordering::Relaxed);
-            one.put(&record("edge", "talking", 1, now_ms), now_ms)
+            one.put(Arc::new(record("edge", "talking", 1, now_ms)), now_ms)
                 .await
                 .unwrap();
             let known = other.records(None).await.unwrap();
@@ -166,8 +176,12 @@ async fn a_forgotten_agent_is_gone_and_may_return(
     one: Arc<dyn LiveView>,
     other: Arc<dyn LiveView>,
 ) {
-    one.put(&record("edge", "i-1", 5, 5), 1).await.unwrap();
-    one.put(&record("edge", "i-2", 1, 1), 1).await.unwrap();
+    one.put(Arc::new(record("edge", "i-1", 5, 5)), 1)
+        .await
+        .unwrap();
+    one.put(Arc::new(record("edge", "i-2", 1, 1)), 1)
+        .await
+        .unwrap();
     other.forget("edge", "i-1").await.unwrap();
     other.forget("edge", "never seen").await.unwrap();
     assert_eq!(
@@ -175,7 +189,9 @@ async fn a_forgotten_agent_is_gone_and_may_return(
         [record("edge", "i-2", 1, 1)]
     );
     assert_eq!(
-        one.put(&record("edge", "i-1", 1, 1), 2).await.unwrap(),
+        one.put(Arc::new(record("edge", "i-1", 1, 1)), 2)
+            .await
+            .unwrap(),
         Put::Stored
     );
 }
@@ -206,7 +222,7 @@ async fn hints_reach_every_replica(one: Arc<dyn LiveView>, other: Arc<dyn LiveVi
 
 async fn large_fleets_are_read_whole(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
     for number in 0..1200 {
-        one.put(&record("edge", &format!("i-{number:04}"), 1, 1), 1)
+        one.put(Arc::new(record("edge", &format!("i-{number:04}"), 1, 1)), 1)
             .await
             .unwrap();
     }
@@ -227,7 +243,9 @@ fn instances(changes: &Changes) -> Vec<&str> {
 
 async fn news_are_what_changed_since(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
     for instance in ["i-1", "i-2", "i-3"] {
-        one.put(&record("edge", instance, 1, 1), 1).await.unwrap();
+        one.put(Arc::new(record("edge", instance, 1, 1)), 1)
+            .await
+            .unwrap();
     }
     let first = other.changes(&Cursor::default()).await.unwrap();
     assert!(first.is_whole);
@@ -236,9 +254,15 @@ async fn news_are_what_changed_since(one: Arc<dyn LiveView>, other: Arc<dyn Live
     let none = other.changes(&first.next).await.unwrap();
     assert!(!none.is_whole && none.records.is_empty() && none.gone.is_empty());
 
-    one.put(&record("edge", "i-2", 1, 2), 2).await.unwrap();
-    one.put(&record("core", "i-9", 1, 1), 2).await.unwrap();
-    one.put(&record("edge", "i-2", 1, 3), 2).await.unwrap();
+    one.put(Arc::new(record("edge", "i-2", 1, 2)), 2)
+        .await
+        .unwrap();
+    one.put(Arc::new(record("core", "i-9", 1, 1)), 2)
+        .await
+        .unwrap();
+    one.put(Arc::new(record("edge", "i-2", 1, 3)), 2)
+        .await
+        .unwrap();
     let news = other.changes(&none.next).await.unwrap();
     assert!(!news.is_whole);
     assert_eq!(instances(&news), ["i-2", "i-9"]);
@@ -252,12 +276,16 @@ async fn news_are_what_changed_since(one: Arc<dyn LiveView>, other: Arc<dyn Live
 
 async fn a_forgotten_agent_is_news(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
     for instance in ["i-1", "i-2"] {
-        one.put(&record("edge", instance, 1, 1), 1).await.unwrap();
+        one.put(Arc::new(record("edge", instance, 1, 1)), 1)
+            .await
+            .unwrap();
     }
     let first = other.changes(&Cursor::default()).await.unwrap();
     one.forget("edge", "i-1").await.unwrap();
     one.forget("edge", "i-2").await.unwrap();
-    one.put(&record("edge", "i-2", 2, 1), 2).await.unwrap();
+    one.put(Arc::new(record("edge", "i-2", 2, 1)), 2)
+        .await
+        .unwrap();
     let news = other.changes(&first.next).await.unwrap();
     assert_eq!(instances(&news), ["i-2"]);
     assert_eq!(news.gone, [("edge".into(), "i-1".to_owned())]);
@@ -268,7 +296,9 @@ async fn a_view_that_lost_its_memory_is_read_whole_again() {
     let mut redis = RedisServer::start().await;
     let view = RedisLive::connect(&redis.url()).await.unwrap();
     for instance in ["i-1", "i-2"] {
-        view.put(&record("edge", instance, 1, 1), 1).await.unwrap();
+        view.put(Arc::new(record("edge", instance, 1, 1)), 1)
+            .await
+            .unwrap();
     }
     let share = Share {
         sessions: 2,
@@ -291,7 +321,9 @@ async fn a_view_that_lost_its_memory_is_read_whole_again() {
         "the replica learns that the view has lost its memory"
     );
     for _ in 0..5 {
-        view.put(&record("edge", "i-1", 1, 2), 2).await.unwrap();
+        view.put(Arc::new(record("edge", "i-1", 1, 2)), 2)
+            .await
+            .unwrap();
     }
     let second = view.changes(&first.next).await.unwrap();
     assert!(second.is_whole);

@@ -27,7 +27,9 @@ async fn the_view_is_back_soon_after_redis_and_hears_hints_again() {
     let view = RedisLive::connect(&server.url()).await.unwrap();
     let listener = RedisLive::connect(&server.url()).await.unwrap();
     let mut hints = listener.subscribe();
-    view.put(&record("edge", "i-1", 7, 7), 1).await.unwrap();
+    view.put(Arc::new(record("edge", "i-1", 7, 7)), 1)
+        .await
+        .unwrap();
 
     server.stop();
     eventually("the outage is noticed", ANSWER_WITHIN, async || {
@@ -51,7 +53,7 @@ async fn the_view_is_back_soon_after_redis_and_hears_hints_again() {
     server.start_again().await;
     eventually("records can be put", REDIS_BACK_WITHIN, async || {
         // The server lost everything, so also an earlier report is news.
-        answered(view.put(&record("edge", "i-1", 7, 6), 1))
+        answered(view.put(Arc::new(record("edge", "i-1", 7, 6)), 1))
             .await
             .is_ok_and(|put| put == Put::Stored)
     })
@@ -77,7 +79,7 @@ async fn a_frozen_redis_costs_a_bounded_time() {
     let view = RedisLive::connect(&server.url()).await.unwrap();
     server.freeze();
     assert!(
-        answered(view.put(&record("edge", "i-1", 1, 1), 1))
+        answered(view.put(Arc::new(record("edge", "i-1", 1, 1)), 1))
             .await
             .unwrap_err()
             .is_unavailable()

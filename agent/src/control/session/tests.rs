@@ -184,6 +184,35 @@ fn dense_reports_come_every_five_minutes_and_when_asked_for() {
 }
 
 #[test]
+fn a_server_that_does_without_closed_cells_gets_a_dense_report_only_when_it_asks() {
+    let start = crate::clock::now();
+    let mut lineage = Lineage::default();
+    let mut session = Session::new(start);
+    let sparse = Welcome {
+        capabilities: vec![ABILITY_SPARSE.to_owned()],
+        ..welcome("a")
+    };
+    session
+        .receive(FromServer::Welcome(sparse), &mut lineage, start)
+        .unwrap();
+    let later = start + secs(400.0);
+    for at in [start, later] {
+        assert!(!session.number(at, 0.5).unwrap().dense);
+    }
+    let wanted = ReportAck {
+        seq: 2,
+        want_dense: true,
+        next_interval: None,
+        refused: None,
+    };
+    session
+        .receive(FromServer::ReportAck(wanted), &mut lineage, later)
+        .unwrap();
+    assert!(session.number(later, 0.5).unwrap().dense);
+    assert!(!session.number(later + secs(400.0), 0.5).unwrap().dense);
+}
+
+#[test]
 fn two_missing_acknowledgements_end_the_session() {
     let start = crate::clock::now();
     let (mut session, mut lineage) = running(start);

@@ -101,12 +101,22 @@ impl FoldedFleet {
 impl FleetIndex {
     /// Puts the fleet together as of now.
     pub fn fold(&self, now_ms: u64, windows: FreshWindows) -> FoldedFleet {
+        self.fold_only(None, now_ms, windows)
+    }
+
+    fn fold_only(
+        &self,
+        only: Option<&GatewayName>,
+        now_ms: u64,
+        windows: FreshWindows,
+    ) -> FoldedFleet {
         FoldedFleet {
             now_ms,
             windows,
             gateways: self
                 .gateways
                 .iter()
+                .filter(|(name, _)| only.is_none_or(|only| *name == only))
                 .map(|(name, gateway)| (name.clone(), gateway.fold(name, now_ms, windows)))
                 .collect(),
         }
@@ -114,24 +124,34 @@ impl FleetIndex {
 
     /// Adds each agent's own word to the cells of a view of `folded`.
     pub fn add_agents(&self, view: &mut FleetView, folded: &FoldedFleet) {
-        let mut last: Option<(GatewayName, BTreeMap<u32, Vec<AgentCell>>)> = None;
+        let mut wanted: BTreeMap<GatewayName, BTreeMap<u32, Vec<AgentCell>>> = BTreeMap::new();
+        for cell in &view.cells {
+            let number = self.gateways.get(&cell.gateway).and_then(|gateway| {
+                let cells = &gateway.cells;
+                cells.find(&cell.pool, &cell.lane, cell.endpoint.as_deref())
+            });
+            if let Some(number) = number {
+                let of_gateway = wanted.entry(cell.gateway.clone()).or_default();
+                of_gateway.insert(number, Vec::new());
+            }
+        }
+        for (name, rows) in &mut wanted {
+            if let Some(gateway) = self.gateways.get(name) {
+                gateway.add_mentions(rows, folded.now_ms, folded.windows);
+            }
+        }
         for cell in &mut view.cells {
             let Some(gateway) = self.gateways.get(&cell.gateway) else {
                 cell.by_agent = Some(Vec::new());
                 continue;
             };
-            let (_, rows) = match last.take() {
-                Some((name, rows)) if name == cell.gateway => last.insert((name, rows)),
-                _ => last.insert((
-                    cell.gateway.clone(),
-                    gateway.mentions_by_cell(folded.now_ms, folded.windows),
-                )),
-            };
             let number = gateway
                 .cells
                 .find(&cell.pool, &cell.lane, cell.endpoint.as_deref());
+            let rows = wanted.get_mut(&cell.gateway);
             let mut agents = number
-                .and_then(|number| rows.remove(&number))
+                .zip(rows)
+                .and_then(|(number, rows)| rows.remove(&number))
                 .unwrap_or_default();
             agents.extend(gateway.silent(number, folded.now_ms, folded.windows));
             cell.by_agent = Some(agents);
@@ -140,7 +160,7 @@ impl FleetIndex {
 
     /// The view as of now: what [`crate::fleet::fleet_view`] says of the same records.
     pub fn view(&self, query: &ViewQuery, now_ms: u64, windows: FreshWindows) -> FleetView {
-        let folded = self.fold(now_ms, windows);
+        let folded = self.fold_only(query.gateway.as_ref(), now_ms, windows);
         let mut view = folded.view(query);
         if query.detail_agents {
             self.add_agents(&mut view, &folded);
@@ -274,20 +294,23 @@ impl GatewayIndex {
         }
     }
 
-    /// What fresh agents say, by cell, in the agents' order.
-    fn mentions_by_cell(
+    /// Adds what fresh agents say of the cells in `rows`, in the agents' order.
+    fn add_mentions(
         &self,
+        rows: &mut BTreeMap<u32, Vec<AgentCell>>,
         now_ms: u64,
         windows: FreshWindows,
-    ) -> BTreeMap<u32, Vec<AgentCell>> {
-        let mut by_cell: BTreeMap<u32, Vec<AgentCell>> = BTreeMap::new();
+    ) {
         for agent in self.agents.values() {
             if !reports_freshly(&agent.record, now_ms, windows) {
                 continue;
             }
             let since_report_ms = agent.record.report_age_ms(now_ms).unwrap_or(0);
             for mention in &agent.mentions {
-                by_cell.entry(mention.cell).or_default().push(AgentCell {
+                let Some(row) = rows.get_mut(&mention.cell) else {
+                    continue;
+                };
+                row.push(AgentCell {
                     agent: agent.record.name.clone(),
                     instance: agent.record.instance.clone(),
                     state: match mention.state {
@@ -300,7 +323,6 @@ impl GatewayIndex {
                 });
             }
         }
-        by_cell
     }
 
     /// The silent agents that have a cell, in the agents' order.
