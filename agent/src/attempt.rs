@@ -44,6 +44,13 @@ pub(crate) struct Asked {
     pub(crate) query: Option<String>,
 }
 
+impl Asked {
+    /// The answer must be an event stream. Operations that have none pay no heed to the wish.
+    fn wants_events(&self) -> bool {
+        self.streams && self.dialect.can_stream()
+    }
+}
+
 /// The bounds of one attempt.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
@@ -146,12 +153,16 @@ pub(crate) async fn attempt(
         return refused(rules, head, body, bounds).await;
     }
     let encoded = is_encoded(&head.headers);
-    if !headers::is_event_stream(&head.headers) || encoded {
-        return whole(rules, asked.dialect, head, body, bounds, encoded, trace).await;
-    }
-    match opening::read(rules, asked.dialect, head, body, bounds, trace).await {
-        // A caller that wants one document would take the frames for garbage.
-        Attempted::Content(_) | Attempted::Empty(_) if !asked.streams => {
+    let events = headers::is_event_stream(&head.headers);
+    let attempted = if events && !encoded {
+        opening::read(rules, asked.dialect, head, body, bounds, trace).await
+    } else {
+        whole(rules, asked.dialect, head, body, bounds, encoded, trace).await
+    };
+    match attempted {
+        // A caller that wants one document would take the frames for garbage, and one that wants
+        // frames finds none in a document: to its package the answer is over before it began.
+        Attempted::Content(_) | Attempted::Empty(_) if asked.wants_events() != events => {
             Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
         }
         attempted => attempted,
@@ -360,4 +371,12 @@ fn stands_for(verdict: &Verdict) -> StatusCode {
         .and_then(|status| StatusCode::from_u16(status).ok())
         .filter(|status| status.is_client_error() || status.is_server_error())
         .unwrap_or(StatusCode::BAD_GATEWAY)
+}
+#[cfg(test)]
+pub(crate) fn print_sizes() {
+    fn out6<A, B, C, D, E, G, F>(_: impl FnOnce(A, B, C, D, E, G) -> F) -> usize { size_of::<F>() }
+    fn out2<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize { size_of::<F>() }
+    println!("dispatch {}", out6(|a: &'static Client, b: &'static Lane, c: &'static Asked, d, e, f: Option<&'static AttemptTrace>| dispatch(a, b, c, d, e, f)));
+    println!("opening {}", out6(|a: Rules<'static>, b, c, d, e, f: Option<&'static mut AttemptTrace>| opening::read(a, b, c, d, e, f)));
+    println!("hold {}", out2(|a, b| hold(a, b)));
 }

@@ -10,7 +10,7 @@ mod steer;
 pub(crate) use set::CellSet;
 
 use crate::clock;
-use crate::metrics::{AttemptOutcome, CellMetrics};
+use crate::metrics::{AttemptOutcome, CellSeries};
 use lanekeeper_breaker::{
     Admission, Cause, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State,
     StreamDeath, Ticket, Transition, View,
@@ -107,8 +107,8 @@ pub(crate) struct CellSlot {
     /// The one endpoint it judges, where there is a cell for each.
     endpoint: Option<&'static str>,
     guarded: Mutex<Guarded>,
-    /// `None` for a provider's own cell, which has no series.
-    metrics: Option<CellMetrics>,
+    /// `None` where nobody counts.
+    series: Option<CellSeries>,
     latency: Latency,
     changed: Arc<Notify>,
 }
@@ -128,7 +128,7 @@ impl CellSlot {
         label: Label,
         endpoint: Option<&'static str>,
         policy: Arc<Policy>,
-        metrics: Option<CellMetrics>,
+        series: Option<CellSeries>,
         changed: Arc<Notify>,
         now: Instant,
     ) -> Self {
@@ -142,7 +142,7 @@ impl CellSlot {
                 advised_until: None,
                 opened: None,
             }),
-            metrics,
+            series,
             latency: Latency::default(),
             changed,
         }
@@ -221,23 +221,20 @@ impl CellSlot {
             let transition = guarded.cell.settle(ticket, outcome, now, clock::jitter());
             (transition, outcome, whole_lane)
         };
-        if let Some(metrics) = &self.metrics {
-            let (attempt, disposition) = match outcome {
-                Outcome::Success => (AttemptOutcome::Success, None),
-                Outcome::Transient { .. } => (AttemptOutcome::Transient, Some("transient")),
-                Outcome::HardDown { .. } => (AttemptOutcome::HardDown, Some("hard_down")),
-                Outcome::Neutral => (
-                    AttemptOutcome::Neutral,
-                    match proof {
-                        Proof::ClientFault { .. } => Some("client_fault"),
-                        _ => None,
-                    },
-                ),
-            };
-            metrics.attempt(attempt);
-            if let Some(disposition) = disposition {
-                metrics.failure(disposition);
-            }
+        let (attempt, disposition) = match outcome {
+            Outcome::Success => (AttemptOutcome::Success, None),
+            Outcome::Transient { .. } => (AttemptOutcome::Transient, Some("transient")),
+            Outcome::HardDown { .. } => (AttemptOutcome::HardDown, Some("hard_down")),
+            Outcome::Neutral => (
+                AttemptOutcome::Neutral,
+                match proof {
+                    Proof::ClientFault { .. } => Some("client_fault"),
+                    _ => None,
+                },
+            ),
+        };
+        if let Some(series) = &self.series {
+            series.attempt(attempt, disposition);
         }
         self.tell_if(transition);
         whole_lane
@@ -246,16 +243,16 @@ impl CellSlot {
     /// The attempt ended without proving anything.
     pub(crate) fn abandon(&self, ticket: Ticket, now: Instant) {
         let transition = self.guarded.lock().cell.abandon(ticket, now);
-        if let Some(metrics) = &self.metrics {
-            metrics.attempt(AttemptOutcome::Neutral);
+        if let Some(series) = &self.series {
+            series.attempt(AttemptOutcome::Neutral, None);
         }
         self.tell_if(transition);
     }
 
     /// Counts a request that found the cell refusing.
     pub(crate) fn count_reject(&self) {
-        if let Some(metrics) = &self.metrics {
-            metrics.reject();
+        if let Some(series) = &self.series {
+            series.reject();
         }
     }
 
@@ -291,8 +288,15 @@ impl CellSlot {
     }
 
     /// The series of this cell, if it has any.
-    pub(crate) fn metrics(&self) -> Option<&CellMetrics> {
-        self.metrics.as_ref()
+    pub(crate) fn series(&self) -> Option<&CellSeries> {
+        self.series.as_ref()
+    }
+
+    /// Sets the state gauge; called when the series are read.
+    pub(crate) fn show_state(&self, now: Instant) {
+        if let Some(series) = &self.series {
+            series.set_state(state_number(self.view(now).state));
+        }
     }
 
     /// The cell as the agent's report carries it.
@@ -363,15 +367,15 @@ impl CellSlot {
             "breaker {} {from}->{to} reason={reason} failures={failures}/{samples}{mode}",
             self.title()
         );
-        if let Some(metrics) = &self.metrics {
-            metrics.transition(from, to, reason);
+        if let Some(series) = &self.series {
+            series.transition(from, to, reason);
         }
         self.changed.notify_one();
     }
 }
 
 /// The gauge's number for a state.
-pub(crate) fn state_number(state: State) -> f64 {
+fn state_number(state: State) -> f64 {
     match state {
         State::Closed => 0.0,
         State::HalfOpen => 0.5,

@@ -1,5 +1,6 @@
 //! Who may call: callers known by the digest of their key.
 
+use crate::protocol::query;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use lanekeeper_model::gateway::Client;
@@ -57,17 +58,24 @@ impl Clients {
         Self { by_key }
     }
 
-    /// Lets a caller in by the key in its headers. Without configured clients anyone may call.
-    pub(crate) fn admit(&self, headers: &HeaderMap) -> Result<Caller, Refused> {
+    /// Lets a caller in by the key in its headers or, where its dialect puts one there, in its
+    /// query. Without configured clients anyone may call.
+    pub(crate) fn admit(
+        &self,
+        headers: &HeaderMap,
+        query: Option<&str>,
+    ) -> Result<Caller, Refused> {
         if self.by_key.is_empty() {
             return Ok(Caller { known: None });
         }
         // The table is searched by digest, so how long it takes says nothing about a key.
+        let known = |key: &[u8]| {
+            let digest: [u8; 32] = Sha256::digest(key).into();
+            self.by_key.get(&digest)
+        };
         let known = keys(headers)
-            .find_map(|key| {
-                let digest: [u8; 32] = Sha256::digest(key).into();
-                self.by_key.get(&digest)
-            })
+            .find_map(known)
+            .or_else(|| known(query::key(query?)?.as_bytes()))
             .ok_or(Refused::Unknown)?;
         let most = known.client.max_concurrent.unwrap_or(u32::MAX);
         known
@@ -143,7 +151,7 @@ mod tests {
             with("x-api-key", "sesame"),
             with("x-goog-api-key", "sesame"),
         ] {
-            assert!(clients.admit(&headers).is_ok(), "{headers:?}");
+            assert!(clients.admit(&headers, None).is_ok(), "{headers:?}");
         }
         for headers in [
             HeaderMap::new(),
@@ -151,7 +159,17 @@ mod tests {
             with("authorization", "Bearer"),
             with("x-api-key", "Sesame"),
         ] {
-            assert_eq!(clients.admit(&headers).err(), Some(Refused::Unknown));
+            assert_eq!(clients.admit(&headers, None).err(), Some(Refused::Unknown));
+            for (query, admitted) in [
+                ("key=sesame", true),
+                ("alt=sse&key=%73esame", true),
+                ("key=Sesame", false),
+                ("key", false),
+                ("monkey=sesame", false),
+            ] {
+                let is_in = clients.admit(&headers, Some(query)).is_ok();
+                assert_eq!(is_in, admitted, "{query}");
+            }
         }
     }
 
@@ -159,16 +177,18 @@ mod tests {
     fn caller_is_bounded_to_its_places_and_pools() {
         let clients = clients(Some(1));
         let headers = with("x-api-key", "sesame");
-        let first = clients.admit(&headers).expect("a place");
+        let first = clients.admit(&headers, None).expect("a place");
         assert!(first.may_use("chat") && !first.may_use("other"));
-        assert_eq!(clients.admit(&headers).err(), Some(Refused::Busy));
+        assert_eq!(clients.admit(&headers, None).err(), Some(Refused::Busy));
         drop(first);
-        assert!(clients.admit(&headers).is_ok());
+        assert!(clients.admit(&headers, None).is_ok());
     }
 
     #[test]
     fn anyone_may_call_when_no_client_is_configured() {
-        let caller = Clients::default().admit(&HeaderMap::new()).expect("let in");
+        let caller = Clients::default()
+            .admit(&HeaderMap::new(), None)
+            .expect("let in");
         assert!(caller.may_use("anything"));
     }
 }

@@ -16,19 +16,21 @@ use crate::plane::Worker;
 use crate::pool::Pool;
 use crate::protocol::error_body::ErrorKind;
 use crate::protocol::rewrite::ModelPlaces;
-use crate::protocol::{Dialect, headers, locate, query};
+use crate::protocol::{Dialect, Protocol, headers, locate, query};
 use crate::reply::{self, Body, RequestId};
 use crate::snapshot::Snapshot;
 use crate::trace::RequestTrace;
 use crate::visit::Visit;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{Request, Response, request};
+use http::{HeaderMap, Request, Response, request};
 use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
-use lanekeeper_serve::ConflictingLength;
+use lanekeeper_serve::{ConflictingLength, UnreadHead};
 use path::Route;
+use std::future::{Future as _, poll_fn};
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,7 +43,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
     let began = clock::now();
     let id = RequestId::of(request.headers());
     let uri = request.uri().clone();
-    let found = path::route(uri.path(), request.headers());
+    let found = path::route(uri.path(), request.headers(), uri.query());
     let dialect = match &found {
         Ok(route) => route.dialect,
         Err(unknown) => unknown.dialect,
@@ -84,6 +86,20 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
     response
 }
 
+/// Answers a request whose head could not be read, in the dialect of its path.
+pub(crate) fn refuse_unread(worker: &Worker, head: UnreadHead<'_>) -> Response<Bytes> {
+    let none = HeaderMap::new();
+    let dialect = match path::route(head.path, &none, None) {
+        Ok(route) => route.dialect,
+        Err(unknown) => unknown.dialect,
+    };
+    let kind = ErrorKind::UnreadableHead {
+        status: head.status,
+    };
+    worker.count_refusal(kind.code());
+    reply::refuse_whole(dialect, &kind, &RequestId::of(&none))
+}
+
 /// A request on its way.
 struct Asking<'a> {
     head: &'a mut request::Parts,
@@ -101,20 +117,35 @@ async fn answer(
     trace: Option<RequestTrace>,
 ) -> Response<Body> {
     let (dialect, id) = (asking.dialect, asking.id);
-    let refuse = |kind: &ErrorKind| reply::refuse(dialect, kind, id);
-    let Some(snapshot) = worker.snapshot() else {
-        return refuse(&ErrorKind::Exhausted {
+    // What is refused here is counted for no pool.
+    let refuse = |kind: &ErrorKind| {
+        worker.count_refusal(kind.code());
+        reply::refuse(dialect, kind, id)
+    };
+    let busy = |reason: &'static str| {
+        worker.count_refusal(reason);
+        let kind = ErrorKind::Exhausted {
             retry_after: BUSY_RETRY_AFTER,
-        });
+        };
+        reply::refuse(dialect, &kind, id)
+    };
+    let Some(snapshot) = worker.snapshot() else {
+        return busy("no_configuration");
     };
     let most = snapshot.limits.inbound_max;
     let Some(mut visit) = Visit::begin(worker.counters(), most, worker.cut(), asking.began) else {
-        return refuse(&ErrorKind::Exhausted {
-            retry_after: BUSY_RETRY_AFTER,
-        });
+        return busy("inbound_limit");
     };
     visit.traced(trace);
-    let caller = match snapshot.clients.admit(&asking.head.headers) {
+    let admitted = snapshot.clients.admit(
+        &asking.head.headers,
+        asking
+            .head
+            .uri
+            .query()
+            .filter(|_| dialect.protocol() == Protocol::Gemini),
+    );
+    let caller = match admitted {
         Ok(caller) => caller,
         Err(refused) => {
             visit.end(RequestOutcome::ClientFault);
@@ -199,18 +230,17 @@ async fn serve(
     }
     let dialect = route.dialect;
     if dialect.lists_models() {
-        let named = route.model.as_deref();
-        return catalogue::answer(snapshot, caller, dialect, named).map(Served::Document);
+        return catalogue::answer(snapshot, caller, &route).map(Served::Document);
     }
     let query = head.uri.query().map(str::to_owned);
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let upload_began = clock::now();
     let cut = worker.cut();
-    let body = tokio::select! {
-        biased;
-        body = body::read(body, &head.headers, &snapshot.limits) => body?,
-        () = cut.cancelled() => return Err(ErrorKind::ShuttingDown),
+    let body = {
+        let mut reading = pin!(body::read(body, &head.headers, &snapshot.limits));
+        poll_fn(|cx| cut.bound(reading.as_mut().poll(cx))).await
     };
+    let body = body.unwrap_or(Err(ErrorKind::ShuttingDown))?;
     let waited = clock::now().saturating_duration_since(upload_began);
     let Named {
         model,
@@ -268,12 +298,12 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
     })
 }
 
-fn resolve(
-    snapshot: &Snapshot,
+/// What serves the name, which must be the caller's to use.
+fn of_caller<'a>(
+    snapshot: &'a Snapshot,
     caller: &Caller,
     model: &str,
-    dialect: Dialect,
-) -> Result<Arc<Pool>, ErrorKind> {
+) -> Result<&'a Arc<Pool>, ErrorKind> {
     let pool = snapshot.route(model).ok_or_else(|| ErrorKind::NotFound {
         model: model.to_owned(),
     })?;
@@ -284,6 +314,16 @@ fn resolve(
             model: model.to_owned(),
         });
     }
+    Ok(pool)
+}
+
+fn resolve(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    model: &str,
+    dialect: Dialect,
+) -> Result<Arc<Pool>, ErrorKind> {
+    let pool = of_caller(snapshot, caller, model)?;
     let falls_back = matches!(pool.on_exhausted, OnExhausted::FallbackPool(_));
     if !pool.speaks(dialect.protocol()) && !falls_back {
         return Err(ErrorKind::BadRequest {
@@ -314,5 +354,24 @@ mod tests {
     fn idle_connections_are_light() {
         let bytes = size_of_output(|worker: &'static Worker, request| handle(worker, request));
         assert!(bytes <= FUTURE_MAX_BYTES, "{bytes}");
+    }
+}
+#[cfg(test)]
+mod sizes {
+    use super::*;
+    fn out2<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize { size_of::<F>() }
+    fn out4<A, B, C, D, F>(_: impl FnOnce(A, B, C, D) -> F) -> usize { size_of::<F>() }
+    fn out6<A, B, C, D, E, G, F>(_: impl FnOnce(A, B, C, D, E, G) -> F) -> usize { size_of::<F>() }
+    #[test]
+    fn print_sizes() {
+        println!("handle {}", out2(|w: &'static Worker, r| handle(w, r)));
+        println!("answer {}", out4(|w: &'static Worker, a: Asking<'static>, f: Result<Route<'static>, path::Unknown>, t| answer(w, a, f, t)));
+        println!("serve {}", out6(|w: &'static Worker, s: &'static Arc<Snapshot>, c: &'static Caller, r: Route<'static>, a: Asking<'static>, t| serve(w, s, c, r, a, t)));
+        println!("run {}", out4(|a, b, c, d| failover::run(a, b, c, d)));
+        println!("attempt {}", out6(|a: &'static crate::upstream::Client, b: &'static crate::snapshot::Lane, c: &'static Asked, d, e, f: Option<&'static mut crate::trace::AttemptTrace>| crate::attempt::attempt(a, b, c, d, e, f)));
+        println!("Job {} Visit {} Asked {} Served {} Response {} Incoming {} Route {} Asking {}", size_of::<Job>(), size_of::<Visit>(), size_of::<Asked>(), size_of::<Served>(), size_of::<Response<Body>>(), size_of::<Incoming>(), size_of::<Route<'static>>(), size_of::<Asking<'static>>());
+        println!("upstream Body {} Parts {} Resp {} Req {}", size_of::<crate::upstream::Body>(), size_of::<http::response::Parts>(), size_of::<Response<crate::upstream::Body>>(), size_of::<Request<crate::protocol::rewrite::BodyChain>>());
+        println!("attempted {} chosen {} grant {}", size_of::<crate::attempt::Attempted>(), size_of::<crate::pool::Chosen>(), size_of::<crate::grant::Grant>());
+        crate::attempt::print_sizes();
     }
 }

@@ -7,15 +7,18 @@
 mod handles;
 mod histogram;
 mod labels;
+mod outcomes;
 
-pub(crate) use handles::{CellMetrics, PoolMetrics};
+pub(crate) use handles::{CellMetrics, CellSeries, PoolMetrics, ProviderMetrics};
+pub(crate) use outcomes::{AttemptOutcome, RequestOutcome};
 
 use crate::probe::ProbeOutcome;
 use handles::LazySeries;
 use histogram::{Edges, Histogram};
 use labels::{
     CellDispositionLabels, CellLabels, CellOutcomeLabels, EndpointLabel, LaneLabels,
-    LaneOutcomeLabels, PoolLabels, PoolOutcomeLabels, PoolReasonLabels, TransitionLabels,
+    LaneOutcomeLabels, PoolLabels, PoolOutcomeLabels, PoolReasonLabels, ProviderLabels,
+    ProviderTransitionLabels, ReasonLabels, TransitionLabels,
 };
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
@@ -38,73 +41,11 @@ const OVERHEAD_SECONDS: [f64; 11] = [
 
 type Histograms = Family<PoolLabels, Histogram, Edges>;
 
-/// How one request of a caller ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RequestOutcome {
-    /// A lane's answer was delivered whole.
-    Ok,
-    /// The answer was the caller's own fault, relayed or made here.
-    ClientFault,
-    /// An answer began and died, or the agent answered with an error of a lane.
-    Failed,
-    /// No member could take it.
-    Exhausted,
-    /// The caller left first.
-    Cancelled,
-}
-
-impl RequestOutcome {
-    const ALL: [Self; 5] = [
-        Self::Ok,
-        Self::ClientFault,
-        Self::Failed,
-        Self::Exhausted,
-        Self::Cancelled,
-    ];
-
-    /// The outcome as metrics and traces spell it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::ClientFault => "client_fault",
-            Self::Failed => "failed",
-            Self::Exhausted => "exhausted",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-/// How one attempt ended, as the cell books it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AttemptOutcome {
-    Success,
-    Transient,
-    HardDown,
-    Neutral,
-}
-
-impl AttemptOutcome {
-    const ALL: [Self; 4] = [
-        Self::Success,
-        Self::Transient,
-        Self::HardDown,
-        Self::Neutral,
-    ];
-
-    const fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Transient => "transient",
-            Self::HardDown => "hard_down",
-            Self::Neutral => "neutral",
-        }
-    }
-}
-
 /// All families, and the registry that prints them.
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<PoolOutcomeLabels, Counter>,
+    refusals: Family<ReasonLabels, Counter>,
     attempts: Family<CellOutcomeLabels, Counter>,
     failures: Family<CellDispositionLabels, Counter>,
     failovers: Family<PoolReasonLabels, Counter>,
@@ -112,6 +53,9 @@ pub(crate) struct Metrics {
     transitions: Family<TransitionLabels, Counter>,
     trips: Family<CellLabels, Counter>,
     rejects: Family<CellLabels, Counter>,
+    provider_state: Family<ProviderLabels, Gauge<f64, AtomicU64>>,
+    provider_transitions: Family<ProviderTransitionLabels, Counter>,
+    provider_trips: Family<ProviderLabels, Counter>,
     inflight: Family<LaneLabels, Gauge>,
     permits: Family<LaneLabels, Gauge>,
     probes: Family<LaneOutcomeLabels, Counter>,
@@ -144,6 +88,10 @@ impl Metrics {
             transitions: Family::default(),
             trips: Family::default(),
             rejects: Family::default(),
+            refusals: Family::default(),
+            provider_state: Family::default(),
+            provider_transitions: Family::default(),
+            provider_trips: Family::default(),
             inflight: Family::default(),
             permits: Family::default(),
             probes: Family::default(),
@@ -161,6 +109,11 @@ impl Metrics {
             disconnects,
         };
         registry.register("requests", "Requests of callers", metrics.requests.clone());
+        registry.register(
+            "refusals",
+            "Requests refused before a pool was found for them",
+            metrics.refusals.clone(),
+        );
         registry.register("attempts", "Attempts on lanes", metrics.attempts.clone());
         registry.register(
             "failures",
@@ -191,6 +144,21 @@ impl Metrics {
             "breaker_rejects",
             "Requests that found a member refused by its cell",
             metrics.rejects.clone(),
+        );
+        registry.register(
+            "provider_breaker_state",
+            "0 closed, 0.5 half-open, 1 open; of providers with a breaker of their own",
+            metrics.provider_state.clone(),
+        );
+        registry.register(
+            "provider_breaker_transitions",
+            "State changes of providers' own cells",
+            metrics.provider_transitions.clone(),
+        );
+        registry.register(
+            "provider_breaker_trips",
+            "Changes of providers' own cells from closed to open",
+            metrics.provider_trips.clone(),
         );
         registry.register(
             "lane_inflight",
@@ -306,6 +274,24 @@ impl Metrics {
         }
     }
 
+    /// The handles of a provider's own cell's series, created now if they are new.
+    pub(crate) fn provider_cell(
+        &self,
+        provider: &str,
+        endpoint: Option<&'static str>,
+    ) -> ProviderMetrics {
+        let labels = ProviderLabels {
+            provider: provider.to_owned(),
+            endpoint: EndpointLabel(endpoint),
+        };
+        ProviderMetrics {
+            state: self.provider_state.get_or_create_owned(&labels),
+            trips: self.provider_trips.get_or_create_owned(&labels),
+            transitions: LazySeries::new(self.provider_transitions.clone()),
+            labels,
+        }
+    }
+
     /// Drops the series of a pool that left the configuration.
     pub(crate) fn remove_pool(&self, pool: &str, handles: &PoolMetrics) {
         let labels = PoolLabels {
@@ -326,7 +312,14 @@ impl Metrics {
     }
 
     /// Drops the series of a cell that left the configuration.
-    pub(crate) fn remove_cell(&self, handles: &CellMetrics) {
+    pub(crate) fn remove_series(&self, series: &CellSeries) {
+        match series {
+            CellSeries::Member(handles) => self.remove_cell(handles),
+            CellSeries::Provider(handles) => self.remove_provider_cell(handles),
+        }
+    }
+
+    fn remove_cell(&self, handles: &CellMetrics) {
         for outcome in AttemptOutcome::ALL {
             self.attempts.remove(&CellOutcomeLabels {
                 pool: handles.labels.pool.clone(),
@@ -339,6 +332,12 @@ impl Metrics {
         self.trips.remove(&handles.labels);
         self.rejects.remove(&handles.labels);
         handles.failures.retire();
+        handles.transitions.retire();
+    }
+
+    fn remove_provider_cell(&self, handles: &ProviderMetrics) {
+        self.provider_state.remove(&handles.labels);
+        self.provider_trips.remove(&handles.labels);
         handles.transitions.retire();
     }
 
@@ -355,6 +354,13 @@ impl Metrics {
                 outcome: outcome.as_str(),
             });
         }
+    }
+
+    /// Counts a request that was refused before a pool was found for it.
+    pub(crate) fn refusal(&self, reason: &'static str) {
+        self.refusals
+            .get_or_create_owned(&ReasonLabels { reason })
+            .inc();
     }
 
     /// Counts one turn of a lane's active probe.

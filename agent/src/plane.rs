@@ -1,6 +1,9 @@
 //! The data plane as the rest of the agent sees it: apply a revision, serve, and read.
 
-use crate::cells::state_number;
+mod worker;
+
+pub(crate) use worker::Worker;
+
 use crate::clock;
 use crate::ingress;
 use crate::metrics::Metrics;
@@ -15,6 +18,7 @@ use crate::visit::Counters;
 use arc_swap::ArcSwapOption;
 use hyper::service::service_fn;
 use lanekeeper_model::{Advisory, CellReport, ConfigSource, Gateway, LaneName, Override, Totals};
+use lanekeeper_serve::Unreadable;
 use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
 use std::convert::Infallible;
@@ -315,10 +319,12 @@ impl Plane {
                 let view = lane.state.view();
                 metrics.set_lane(lane.name(), view.inflight, view.permits_available);
                 for cell in &lane.cells {
-                    if let Some(series) = cell.metrics() {
-                        series.set_state(state_number(cell.view(now).state));
-                    }
+                    cell.show_state(now);
                 }
+            }
+            let own = snapshot.providers.iter().flat_map(|it| it.own_cells());
+            for cell in own {
+                cell.show_state(now);
             }
             for pool in snapshot.pools.values() {
                 metrics.set_queued(&pool.name, pool.state.queued());
@@ -346,17 +352,17 @@ impl Plane {
             .set_nonblocking(true)
             .and_then(|()| tokio::net::TcpListener::from_std(listener))
             .map_err(|error| error.to_string())?;
-        let worker = Worker {
-            inner: Arc::clone(&self.inner),
-            client: Client::new(tls),
-            cut: CancellationToken::new(),
-        };
+        let worker = Worker::new(Arc::clone(&self.inner), Client::new(tls));
         Ok((worker, listener))
     }
 
     async fn run(&self, worker: Worker, listener: tokio::net::TcpListener, drain: DrainSignal) {
+        let refusing = worker.clone();
         let limits = lanekeeper_serve::Limits {
             tell_conflicting_length: true,
+            unreadable: Some(Unreadable::new(move |head| {
+                ingress::refuse_unread(&refusing, head)
+            })),
             ..lanekeeper_serve::Limits::default()
         };
         let before_any_revision = limits.header_read_timeout;
@@ -370,7 +376,7 @@ impl Plane {
                     snapshot.limits.header_timeout
                 })
         };
-        let cut = worker.cut.clone();
+        let (cut, nudge) = (worker.cut(), CancellationToken::new());
         let client = worker.client();
         let service = service_fn(move |request| {
             let worker = worker.clone();
@@ -381,8 +387,11 @@ impl Plane {
             limits,
             header_timeout,
             service,
-            drain.closing.clone(),
-            drain.grace.saturating_add(CUT_FLUSH),
+            lanekeeper_serve::End {
+                shutdown: drain.closing.clone(),
+                nudge: nudge.clone(),
+                grace: drain.grace.saturating_add(CUT_FLUSH),
+            },
         );
         let background = async {
             tokio::select! {
@@ -391,7 +400,8 @@ impl Plane {
                 () = drain.closing.cancelled() => {}
             }
             tokio::time::sleep(drain.grace).await;
-            cut.cancel();
+            cut.set();
+            nudge.cancel();
             std::future::pending::<()>().await;
         };
         tokio::select! {
@@ -461,38 +471,5 @@ fn announce_credentials(snapshot: &Snapshot, live: &mut Live, now: Instant) {
         for cell in cells.chain(provider.own_cells()) {
             cell.credential_changed(now);
         }
-    }
-}
-
-/// What one worker thread serves with. Clones share it.
-#[derive(Clone)]
-pub(crate) struct Worker {
-    inner: Arc<Inner>,
-    client: Client,
-    cut: CancellationToken,
-}
-
-impl Worker {
-    /// The revision that requests beginning now are served under.
-    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
-        self.inner.snapshot.load_full()
-    }
-
-    pub(crate) fn counters(&self) -> &Arc<Counters> {
-        &self.inner.counters
-    }
-
-    /// What makes spans, where somebody traces.
-    pub(crate) fn tracer(&self) -> Option<&SdkTracer> {
-        self.inner.tracer.as_ref()
-    }
-
-    pub(crate) fn client(&self) -> Client {
-        self.client.clone()
-    }
-
-    /// Cancelled when running answers have to end.
-    pub(crate) fn cut(&self) -> CancellationToken {
-        self.cut.clone()
     }
 }

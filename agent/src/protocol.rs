@@ -97,6 +97,20 @@ impl Dialect {
         }
     }
 
+    /// True when the answer may be an event stream.
+    #[must_use]
+    pub const fn can_stream(self) -> bool {
+        matches!(
+            self,
+            Self::OpenAiChat
+                | Self::OpenAiCompletions
+                | Self::Responses
+                | Self::Anthropic
+                | Self::GeminiStream
+                | Self::Cohere
+        )
+    }
+
     /// True when the caller asks which names it may use, which the agent answers itself.
     #[must_use]
     pub const fn lists_models(self) -> bool {

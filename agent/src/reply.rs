@@ -98,8 +98,13 @@ impl RequestId {
 
 /// An error the agent makes itself.
 pub(crate) fn refuse(dialect: Dialect, kind: &ErrorKind, id: &RequestId) -> Response<Body> {
+    refuse_whole(dialect, kind, id).map(|body| Body::Whole(Some(body)))
+}
+
+/// As [`refuse`], for a caller that no service has heard of.
+pub(crate) fn refuse_whole(dialect: Dialect, kind: &ErrorKind, id: &RequestId) -> Response<Bytes> {
     let (status, headers, body) = error_body::render(dialect, kind, id.as_str());
-    let mut response = Response::new(Body::Whole(Some(body)));
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
     response.headers_mut().insert(X_REQUEST_ID, id.header());

@@ -2,13 +2,17 @@
 
 use crate::app::App;
 use crate::config::{Addresses, Config};
-use crate::{fleet, routes};
+use crate::{envelope, fleet, routes};
+use axum::Router;
+use axum::extract::Request;
 use hyper_util::service::TowerToHyperService;
+use lanekeeper_serve::{Limits, Unreadable};
 use lanekeeper_store::{ConfigStore, LiveView};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower::ServiceExt;
 
 /// Why the server could not start, or ended before it was told to.
 #[derive(Debug, thiserror::Error)]
@@ -35,22 +39,72 @@ pub async fn run(
     shutdown: CancellationToken,
     ready: impl FnOnce(Addresses),
 ) -> Result<(), RunError> {
+    run_when(
+        config,
+        std::future::ready(Some((store, live))),
+        shutdown,
+        ready,
+    )
+    .await
+}
+
+/// As [`run()`], for stores that may be long in coming: until then `/livez` says that the process
+/// lives, and everything else that it waits for its database. The future's `None` says that they will
+/// not come; then this ends at once and without an error.
+///
+/// # Errors
+///
+/// As [`run()`].
+pub async fn run_when(
+    config: Config,
+    stores: impl Future<Output = Option<(ConfigStore, Arc<dyn LiveView>)>>,
+    shutdown: CancellationToken,
+    ready: impl FnOnce(Addresses),
+) -> Result<(), RunError> {
     let listener = lanekeeper_serve::bind(config.http_listen, false).map_err(RunError::Listen)?;
     let listener = tokio::net::TcpListener::from_std(listener).map_err(RunError::Listen)?;
     let http = listener.local_addr().map_err(RunError::Listen)?;
 
-    let app = App::new(store, live, shutdown.child_token());
-    let tasks = TaskTracker::new();
-    tasks.spawn(fleet::keep_fresh(app.clone()));
-    tasks.spawn(app.clone().follow_hints());
-    tasks.close();
-    app.fleet.prepare();
-
-    ready(Addresses { http });
-    let service = TowerToHyperService::new(routes::router(app.clone()));
-    let served =
-        lanekeeper_serve::serve(listener, config.limits, service, shutdown, config.grace).await;
-    app.closing.cancel();
-    tasks.wait().await;
-    served.map_err(RunError::Serve)
+    let end = shutdown.child_token();
+    let door = Arc::new(OnceLock::<Router>::new());
+    let open = Arc::clone(&door);
+    let waiting = routes::waiting();
+    let service = tower::service_fn(move |request: Request<_>| {
+        let router = open.get().unwrap_or(&waiting).clone();
+        router.oneshot(request)
+    });
+    let serving = async {
+        let service = TowerToHyperService::new(service);
+        let limits = Limits {
+            unreadable: Some(Unreadable::new(envelope::refuse_unread)),
+            ..config.limits
+        };
+        let served =
+            lanekeeper_serve::serve(listener, limits, service, end.clone(), config.grace).await;
+        end.cancel();
+        served.map_err(RunError::Serve)
+    };
+    let working = async {
+        let stores = tokio::select! {
+            stores = stores => stores,
+            () = end.cancelled() => None,
+        };
+        let Some((store, live)) = stores else {
+            end.cancel();
+            return;
+        };
+        let app = App::new(store, live, end.child_token());
+        let tasks = TaskTracker::new();
+        tasks.spawn(fleet::keep_fresh(app.clone()));
+        tasks.spawn(app.clone().follow_hints());
+        tasks.close();
+        app.fleet.prepare();
+        // It is set here and nowhere else.
+        let _ = door.set(routes::router(app.clone()));
+        ready(Addresses { http });
+        end.cancelled().await;
+        tasks.wait().await;
+    };
+    let (served, ()) = tokio::join!(serving, working);
+    served
 }

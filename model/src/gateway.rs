@@ -9,8 +9,8 @@ use lanekeeper_breaker::Policy;
 
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
 pub use crate::spec::{
-    EmptyAnswer, ErrorMeaning, FleetMode, FleetProbe, HealthMode, OnAuthDown, Preset, Protocol,
-    SecretRef, Strategy, UpstreamCredentials,
+    EmptyAnswer, ErrorMeaning, FleetMode, FleetProbe, HealthMode, HttpVersion, OnAuthDown, Preset,
+    Protocol, SecretRef, Strategy, UpstreamCredentials,
 };
 
 mod address;

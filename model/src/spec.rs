@@ -27,7 +27,9 @@ pub use pool::{
     Affinity, AffinityMode, Failover, Fleet, FleetMode, FleetProbe, Member, OnAuthDown,
     OnExhausted, Pool, Queue, Strategy, UpstreamCredentials,
 };
-pub use provider::{EmptyAnswer, ErrorMeaning, Health, HealthMode, Protocol, Provider, SecretRef};
+pub use provider::{
+    EmptyAnswer, ErrorMeaning, Health, HealthMode, HttpVersion, Protocol, Provider, SecretRef,
+};
 
 /// Default values, each beside the words that explain it in the document's reference.
 pub mod defaults {

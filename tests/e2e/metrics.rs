@@ -9,8 +9,12 @@ use std::time::Duration;
 type Described = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// Series of the agent that are there after traffic, a failure and a failover.
-const AGENT_ALWAYS: [&str; 19] = [
+const AGENT_ALWAYS: [&str; 23] = [
     "lanekeeper_requests_total",
+    "lanekeeper_refusals_total",
+    "lanekeeper_provider_breaker_state",
+    "lanekeeper_provider_breaker_transitions_total",
+    "lanekeeper_provider_breaker_trips_total",
     "lanekeeper_attempts_total",
     "lanekeeper_failures_total",
     "lanekeeper_failovers_total",
@@ -146,6 +150,8 @@ async fn every_series_is_described_and_every_listed_one_is_there() {
     let mut document =
         fleet.document(&json!({"trip": {"mode": "consecutive", "consecutive_n": 1}}));
     document["models"]["gpt-east"]["max_concurrent"] = json!(8);
+    document["providers"]["east"]["breaker"] =
+        json!({"trip": {"mode": "consecutive", "consecutive_n": 1}});
     let answer = fleet.put_config(&document, 1).await.unwrap();
     assert!(
         answer.status().is_success(),
@@ -160,6 +166,7 @@ async fn every_series_is_described_and_every_listed_one_is_there() {
     for _ in 0..4 {
         assert_eq!(call(&fleet, &agent, "chat").await, 200);
     }
+    assert_eq!(call(&fleet, &agent, "nowhere").await, 404);
     let text = metrics(&fleet, &fleet.agents[0]).await;
     check("agent", &text, &described("Agent"), &AGENT_ALWAYS);
     let text = metrics(&fleet, &fleet.server).await;

@@ -1,15 +1,16 @@
 //! The names a caller may use as a model, in the list its vendor's package reads.
 
+use super::path::Route;
 use crate::clients::Caller;
+use crate::protocol::Protocol;
 use crate::protocol::error_body::ErrorKind;
-use crate::protocol::{Dialect, Protocol};
 use crate::snapshot::Snapshot;
 use serde_json::{Value, json};
 
 /// Lists have a date of creation, and names of a gateway have none that means anything.
 const CREATED_AT: &str = "1970-01-01T00:00:00Z";
 
-/// The list, or the entry named by the path.
+/// The list, or the entry named by the path. Below the prefix of a model there is this one only.
 ///
 /// # Errors
 ///
@@ -17,22 +18,17 @@ const CREATED_AT: &str = "1970-01-01T00:00:00Z";
 pub(super) fn answer(
     snapshot: &Snapshot,
     caller: &Caller,
-    dialect: Dialect,
-    named: Option<&str>,
+    route: &Route<'_>,
 ) -> Result<Value, ErrorKind> {
-    let protocol = dialect.protocol();
-    if let Some(model) = named {
-        if snapshot.route(model).is_none() {
-            return Err(ErrorKind::NotFound {
-                model: model.to_owned(),
-            });
-        }
-        if !caller.may_use(model) {
-            return Err(ErrorKind::Forbidden {
-                model: model.to_owned(),
-            });
-        }
-        return Ok(entry(protocol, model));
+    let protocol = route.dialect.protocol();
+    if let Some(model) = route.model.as_deref() {
+        super::of_caller(snapshot, caller, model)?;
+        let entry = entry(protocol, model);
+        return Ok(if route.wants_list {
+            list(protocol, vec![entry])
+        } else {
+            entry
+        });
     }
     let pools = snapshot.pools.keys().map(|name| name.as_str());
     let lanes = snapshot.lanes.iter().map(|lane| lane.name().as_str());

@@ -1,7 +1,7 @@
 //! Which operation a path means, and which model it names if it does.
 
 use crate::protocol::Dialect;
-use crate::protocol::query::decode;
+use crate::protocol::query::{self, decode};
 use http::{HeaderMap, Method};
 use std::borrow::Cow;
 
@@ -16,6 +16,8 @@ pub(crate) struct Route<'a> {
     pub(crate) dialect: Dialect,
     /// The model named by the path: a prefix before the operation, or part of it.
     pub(crate) model: Option<Cow<'a, str>>,
+    /// A list of models is wanted, not the entry of `model`: below a prefix, the list of that one.
+    pub(crate) wants_list: bool,
 }
 
 /// A path nobody serves, and the dialect its caller most likely speaks.
@@ -61,30 +63,35 @@ pub(crate) fn carries_model(dialect: Dialect) -> bool {
 /// # Errors
 ///
 /// No operation is at this path.
-pub(crate) fn route<'a>(path: &'a str, headers: &HeaderMap) -> Result<Route<'a>, Unknown> {
+pub(crate) fn route<'a>(
+    path: &'a str,
+    headers: &HeaderMap,
+    query: Option<&str>,
+) -> Result<Route<'a>, Unknown> {
+    let signs = Signs { headers, query };
     if let Some((dialect, model)) = operation(path) {
-        let dialect = match dialect {
-            Dialect::OpenAiModels => list_for(headers),
-            other => other,
-        };
-        return Ok(Route { dialect, model });
+        let dialect = signs.list(dialect);
+        return Ok(Route {
+            wants_list: dialect.lists_models() && model.is_none(),
+            dialect,
+            model,
+        });
     }
     for depth in 1..=2 {
         let Some((prefix, rest)) = split_after(path, depth) else {
             break;
         };
-        // Below a prefix the model is named already: what Gemini's paths say of it is not asked.
-        if let Some((dialect, _)) = operation(rest)
-            && !dialect.lists_models()
-        {
+        // Below a prefix the model is named already: what the rest says of it is not asked.
+        if let Some((dialect, entry)) = operation(rest) {
             return Ok(Route {
-                dialect,
+                dialect: signs.list(dialect),
                 model: Some(decode(prefix)),
+                wants_list: dialect.lists_models() && entry.is_none(),
             });
         }
     }
     Err(Unknown {
-        dialect: guess(path, headers),
+        dialect: signs.guess(path),
     })
 }
 
@@ -128,15 +135,46 @@ fn in_models(path: &str) -> Option<(Dialect, Option<Cow<'_, str>>)> {
     (!rest.is_empty()).then(|| (list, Some(decode(rest))))
 }
 
-/// Three vendors list their models at one path; a header that only their own packages send tells
-/// which list is wanted.
-fn list_for(headers: &HeaderMap) -> Dialect {
-    if headers.contains_key(ANTHROPIC_HEADER) {
-        Dialect::AnthropicModels
-    } else if headers.contains_key(GEMINI_HEADER) {
-        Dialect::GeminiModels
-    } else {
-        Dialect::OpenAiModels
+/// What tells whose package is calling, where the path does not.
+struct Signs<'a> {
+    headers: &'a HeaderMap,
+    query: Option<&'a str>,
+}
+
+impl Signs<'_> {
+    fn of_anthropic(&self) -> bool {
+        self.headers.contains_key(ANTHROPIC_HEADER)
+    }
+
+    /// Google's clients may put the key into the query instead.
+    fn of_gemini(&self) -> bool {
+        self.headers.contains_key(GEMINI_HEADER) || self.query.and_then(query::key).is_some()
+    }
+
+    /// Three vendors list their models at one path; what only their own packages send tells which
+    /// list is wanted. Other operations stay what they are.
+    fn list(&self, dialect: Dialect) -> Dialect {
+        match dialect {
+            Dialect::OpenAiModels if self.of_anthropic() => Dialect::AnthropicModels,
+            Dialect::OpenAiModels if self.of_gemini() => Dialect::GeminiModels,
+            other => other,
+        }
+    }
+
+    fn guess(&self, path: &str) -> Dialect {
+        if self.of_anthropic() || path.contains("/v1/messages") {
+            Dialect::Anthropic
+        } else if self.of_gemini()
+            || ["/v1beta/", ":generateContent", ":streamGenerateContent"]
+                .iter()
+                .any(|part| path.contains(part))
+        {
+            Dialect::GeminiGenerate
+        } else if path.contains("/v2/") {
+            Dialect::Cohere
+        } else {
+            Dialect::OpenAiChat
+        }
     }
 }
 
@@ -151,28 +189,12 @@ fn split_after(path: &str, segments: usize) -> Option<(&str, &str)> {
     (!prefix.is_empty()).then_some((prefix, operation))
 }
 
-fn guess(path: &str, headers: &HeaderMap) -> Dialect {
-    if headers.contains_key(ANTHROPIC_HEADER) || path.contains("/v1/messages") {
-        Dialect::Anthropic
-    } else if headers.contains_key(GEMINI_HEADER)
-        || ["/v1beta/", ":generateContent", ":streamGenerateContent"]
-            .iter()
-            .any(|part| path.contains(part))
-    {
-        Dialect::GeminiGenerate
-    } else if path.contains("/v2/") {
-        Dialect::Cohere
-    } else {
-        Dialect::OpenAiChat
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn found(path: &str) -> Option<(Dialect, Option<String>)> {
-        route(path, &HeaderMap::new())
+        route(path, &HeaderMap::new(), None)
             .ok()
             .map(|route| (route.dialect, route.model.map(Cow::into_owned)))
     }
@@ -247,12 +269,19 @@ mod tests {
                 Some((Dialect::OpenAiModels, model("llama3:8b"))),
             ),
             ("/v1beta/models/gem:bake", None),
-            ("/a/v1beta/models/gem", None),
+            (
+                "/a/v1beta/models/gem",
+                Some((Dialect::GeminiModels, model("a"))),
+            ),
+            ("/a/v1/models", Some((Dialect::OpenAiModels, model("a")))),
+            (
+                "/p/a/v1beta/models",
+                Some((Dialect::GeminiModels, model("p/a"))),
+            ),
             ("/", None),
             ("/v1", None),
             ("//v1/messages", None),
             ("/a/b/c/v1/messages", None),
-            ("/a/v1/models", None),
             ("/v1/chat/completions/", None),
         ] {
             assert_eq!(found(path), expected, "{path}");
@@ -263,7 +292,7 @@ mod tests {
     fn unknown_paths_are_refused_in_the_likeliest_dialect() {
         let mut headers = HeaderMap::new();
         assert_eq!(
-            route("/x", &headers).unwrap_err().dialect,
+            route("/x", &headers, None).unwrap_err().dialect,
             Dialect::OpenAiChat
         );
         headers.insert(
@@ -271,7 +300,7 @@ mod tests {
             http::HeaderValue::from_static("2023-06-01"),
         );
         assert_eq!(
-            route("/x", &headers).unwrap_err().dialect,
+            route("/x", &headers, None).unwrap_err().dialect,
             Dialect::Anthropic
         );
     }
@@ -286,8 +315,26 @@ mod tests {
             let name = http::HeaderName::from_static(header);
             let headers = HeaderMap::from_iter([(name, http::HeaderValue::from_static("x"))]);
             for path in ["/v1/models", "/v1/models/gpt"] {
-                assert_eq!(route(path, &headers).unwrap().dialect, expected, "{header}");
+                let found = route(path, &headers, None).unwrap();
+                assert_eq!(found.dialect, expected, "{header}");
             }
+        }
+        let found = route("/v1/models", &HeaderMap::new(), Some("a=b&key=x"));
+        assert_eq!(found.unwrap().dialect, Dialect::GeminiModels);
+    }
+
+    #[test]
+    fn list_is_told_from_an_entry() {
+        for (path, wants_list) in [
+            ("/v1/models", true),
+            ("/v1/models/gpt", false),
+            ("/gpt/v1/models", true),
+            ("/gpt/v1/models/gpt", false),
+            ("/p/gpt/v1beta/models", true),
+            ("/gpt/v1/messages", false),
+        ] {
+            let found = route(path, &HeaderMap::new(), None).unwrap();
+            assert_eq!(found.wants_list, wants_list, "{path}");
         }
     }
 }

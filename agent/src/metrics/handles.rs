@@ -1,7 +1,10 @@
 //! Handles to the series of one pool or one cell, resolved once.
 
 use super::histogram::Histogram;
-use super::labels::{CellDispositionLabels, CellLabels, PoolReasonLabels, TransitionLabels};
+use super::labels::{
+    CellDispositionLabels, CellLabels, PoolReasonLabels, ProviderLabels, ProviderTransitionLabels,
+    TransitionLabels,
+};
 use super::{AttemptOutcome, RequestOutcome};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -106,15 +109,13 @@ pub(crate) struct CellMetrics {
 }
 
 impl CellMetrics {
-    /// Counts a finished attempt.
-    pub(crate) fn attempt(&self, outcome: AttemptOutcome) {
+    fn attempt(&self, outcome: AttemptOutcome) {
         if let Some(counter) = self.attempts.get(outcome as usize) {
             counter.inc();
         }
     }
 
-    /// Counts an attempt that did not succeed.
-    pub(crate) fn failure(&self, disposition: &'static str) {
+    fn failure(&self, disposition: &'static str) {
         self.failures.inc(CellDispositionLabels {
             pool: self.labels.pool.clone(),
             lane: self.labels.lane.clone(),
@@ -123,16 +124,7 @@ impl CellMetrics {
         });
     }
 
-    /// Counts a request that found the cell refusing.
-    pub(crate) fn reject(&self) {
-        self.rejects.inc();
-    }
-
-    /// Counts a change of state.
-    pub(crate) fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
-        if from == "closed" && to == "open" {
-            self.trips.inc();
-        }
+    fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
         self.transitions.inc(TransitionLabels {
             pool: self.labels.pool.clone(),
             lane: self.labels.lane.clone(),
@@ -142,9 +134,78 @@ impl CellMetrics {
             reason,
         });
     }
+}
+
+/// Handles of the series of a provider's own cell.
+pub(crate) struct ProviderMetrics {
+    pub(super) labels: ProviderLabels,
+    pub(super) state: Gauge<f64, AtomicU64>,
+    pub(super) trips: Counter,
+    pub(super) transitions: LazySeries<ProviderTransitionLabels>,
+}
+
+impl ProviderMetrics {
+    fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
+        self.transitions.inc(ProviderTransitionLabels {
+            provider: self.labels.provider.clone(),
+            endpoint: self.labels.endpoint,
+            from,
+            to,
+            reason,
+        });
+    }
+}
+
+/// The series of one cell, by whose it is.
+pub(crate) enum CellSeries {
+    /// Of a (pool, lane) pair.
+    Member(CellMetrics),
+    /// Of a provider.
+    Provider(ProviderMetrics),
+}
+
+impl CellSeries {
+    /// Counts a finished attempt and, when it did not succeed, what it proved. Attempts are their
+    /// member's: a provider's cell hears of the same ones.
+    pub(crate) fn attempt(&self, outcome: AttemptOutcome, disposition: Option<&'static str>) {
+        let Self::Member(member) = self else {
+            return;
+        };
+        member.attempt(outcome);
+        if let Some(disposition) = disposition {
+            member.failure(disposition);
+        }
+    }
+
+    /// Counts a request that found a member refused.
+    pub(crate) fn reject(&self) {
+        if let Self::Member(member) = self {
+            member.rejects.inc();
+        }
+    }
+
+    /// Counts a change of state.
+    pub(crate) fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
+        let trips = match self {
+            Self::Member(member) => {
+                member.transition(from, to, reason);
+                &member.trips
+            }
+            Self::Provider(provider) => {
+                provider.transition(from, to, reason);
+                &provider.trips
+            }
+        };
+        if from == "closed" && to == "open" {
+            trips.inc();
+        }
+    }
 
     /// Sets the state gauge; called when the series are read.
     pub(crate) fn set_state(&self, value: f64) {
-        self.state.set(value);
+        match self {
+            Self::Member(member) => member.state.set(value),
+            Self::Provider(provider) => provider.state.set(value),
+        };
     }
 }

@@ -79,3 +79,25 @@ pub(super) struct TransitionLabels {
     pub(super) to: &'static str,
     pub(super) reason: &'static str,
 }
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct ReasonLabels {
+    pub(super) reason: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct ProviderLabels {
+    pub(super) provider: String,
+    #[prometheus(flatten)]
+    pub(super) endpoint: EndpointLabel,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct ProviderTransitionLabels {
+    pub(super) provider: String,
+    #[prometheus(flatten)]
+    pub(super) endpoint: EndpointLabel,
+    pub(super) from: &'static str,
+    pub(super) to: &'static str,
+    pub(super) reason: &'static str,
+}

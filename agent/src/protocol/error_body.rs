@@ -44,6 +44,11 @@ pub enum ErrorKind {
         /// The methods that do, as the `allow` header wants them.
         allow: &'static str,
     },
+    /// 400 or 431: the request's head is no HTTP, or larger than allowed.
+    UnreadableHead {
+        /// The status that says which.
+        status: StatusCode,
+    },
     /// 408: the caller's body did not arrive in time.
     RequestTimeout,
     /// 413: the body is larger than allowed.
@@ -88,6 +93,7 @@ impl ErrorKind {
             Self::Forbidden { .. } => StatusCode::FORBIDDEN,
             Self::NotFound { .. } | Self::NoRoute => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
+            Self::UnreadableHead { status } => *status,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -109,6 +115,10 @@ impl ErrorKind {
             Self::NotFound { .. } => "model_not_found",
             Self::NoRoute => "unknown_path",
             Self::MethodNotAllowed { .. } => "method_not_allowed",
+            Self::UnreadableHead { status } => match status.as_u16() {
+                431 => "headers_too_large",
+                _ => "unreadable_request",
+            },
             Self::RequestTimeout => "request_timeout",
             Self::TooLarge { .. } => "request_too_large",
             Self::RateLimited { .. } => "rate_limit_exceeded",
@@ -140,6 +150,11 @@ impl ErrorKind {
                 "There is nothing at this path. Check the client's base URL.".to_owned()
             }
             Self::MethodNotAllowed { allow } => format!("Use {allow} on this path."),
+            Self::UnreadableHead { status } => match status.as_u16() {
+                431 => "The request's headers are larger than 64 KiB or more than 100. Send fewer.",
+                _ => "The request cannot be read as HTTP/1.1. Check the client's headers and path.",
+            }
+            .to_owned(),
             Self::RequestTimeout => {
                 "The request's body did not arrive in time. Send it again.".to_owned()
             }

@@ -25,6 +25,15 @@ pub fn upstream_query(query: &str, dialect: Dialect, credential: Credential) -> 
     (!kept.is_empty()).then(|| kept.join("&"))
 }
 
+/// The key that Google's clients may put into the query.
+#[must_use]
+pub fn key(query: &str) -> Option<Cow<'_, str>> {
+    query.split('&').find_map(|pair| {
+        let (name, value) = pair.split_once('=')?;
+        (decode(name) == "key").then(|| decode(value))
+    })
+}
+
 /// True when a Gemini stream is asked for as server-sent events. Without, it is one JSON array.
 #[must_use]
 pub fn asks_events(query: Option<&str>) -> bool {

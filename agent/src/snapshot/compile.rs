@@ -94,6 +94,7 @@ fn compile_provider(
             &provider.base_url,
             provider.address_guard.clone(),
             provider.connect_timeout,
+            provider.http_version,
         )
         .map_err(|error| error.to_string()),
         error_map: provider.error_map.clone(),

@@ -3,7 +3,7 @@
 use crate::cells::{CellSet, CellSlot, Label};
 use crate::clients::ClientLoad;
 use crate::lane::LaneState;
-use crate::metrics::Metrics;
+use crate::metrics::{CellSeries, Metrics};
 use crate::orders::Orders;
 use crate::pool::PoolState;
 use lanekeeper_breaker::Policy;
@@ -91,7 +91,9 @@ impl Live {
                 },
                 endpoint,
                 Arc::clone(policy),
-                Some(wiring.metrics.cell(pool, lane, endpoint)),
+                Some(CellSeries::Member(
+                    wiring.metrics.cell(pool, lane, endpoint),
+                )),
                 Arc::clone(wiring.changed),
                 wiring.now,
             ));
@@ -119,7 +121,9 @@ impl Live {
                 Label::Provider(provider.clone()),
                 endpoint,
                 Arc::clone(policy),
-                None,
+                Some(CellSeries::Provider(
+                    wiring.metrics.provider_cell(provider, endpoint),
+                )),
                 Arc::clone(wiring.changed),
                 wiring.now,
             ));
@@ -161,8 +165,8 @@ impl Live {
         let named = std::mem::take(&mut self.named);
         self.cells.retain(|key, cell| {
             let keep = named.cells.contains(key);
-            if let (false, Some(series)) = (keep, cell.metrics()) {
-                metrics.remove_cell(series);
+            if let (false, Some(series)) = (keep, cell.series()) {
+                metrics.remove_series(series);
             }
             keep
         });
@@ -180,8 +184,13 @@ impl Live {
             }
             keep
         });
-        self.provider_cells
-            .retain(|key, _| named.provider_cells.contains(key));
+        self.provider_cells.retain(|key, cell| {
+            let keep = named.provider_cells.contains(key);
+            if let (false, Some(series)) = (keep, cell.series()) {
+                metrics.remove_series(series);
+            }
+            keep
+        });
         self.fingerprints
             .retain(|name, _| gateway.providers.contains_key(name));
         self.clients

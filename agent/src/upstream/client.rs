@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::{Request, Response};
+use lanekeeper_model::gateway::HttpVersion;
 
 use super::body::Body;
 use super::connect::connect;
@@ -75,7 +76,7 @@ impl Client {
                 Err(broken) => return Err(broken.error),
             }
         }
-        if target.tls_name().is_some() {
+        if target.may_multiplex() {
             // On the heap, because the state of a rare path would swell every request.
             let shared = Box::pin(self.over_http2(target, &mut make, &mut may_repeat));
             if let Some(answer) = shared.await? {
@@ -84,13 +85,18 @@ impl Client {
         }
         let mut link = match self.idle.take(target.key()) {
             // The one that showed what the peer speaks.
-            Some(link) if may_repeat && target.tls_name().is_some() => link,
-            _ => Link::open(connect(target, &self.tls, Offer::Http1).await?).await?,
+            Some(link) if may_repeat && target.may_multiplex() => link,
+            _ => Box::pin(self.open(target)).await?,
         };
         match link.exchange(make()).await {
             Ok(answer) => Ok(self.carried(answer, link, target)),
             Err(broken) => Err(broken.error),
         }
+    }
+
+    async fn open(&self, target: &Target) -> Result<Box<Link>, Error> {
+        let transport = connect(target, &self.tls, Offer::Http1).await?;
+        Link::open(transport).await
     }
 
     /// The answer, unless the peer speaks HTTP/1.1.
@@ -113,6 +119,10 @@ impl Client {
             match broken.again {
                 Again::No => return Err(broken.error),
                 Again::Yes => self.multiplex.retire(target, place),
+                // Where the version is not the peer's to choose, its wish is a refusal.
+                Again::OverHttp1 if target.version() == HttpVersion::Http2 => {
+                    return Err(broken.error);
+                }
                 Again::OverHttp1 => self.multiplex.demote(target),
             }
             if !std::mem::replace(may_repeat, false) {

@@ -54,6 +54,7 @@ impl Link {
         request: Request<BodyChain>,
     ) -> Result<Response<Incoming>, Broken> {
         let mark = self.traffic.begin();
+        let body = request.body().len();
         let mut answer = pin!(self.sender.send_request(request));
         let connection = &mut self.connection;
         let finished = &mut self.finished;
@@ -78,22 +79,23 @@ impl Link {
                 let error = Error::new(ErrorKind::Closed, "no answer");
                 return Err(Broken {
                     error,
-                    again: Again::when(self.was_stale(mark)),
+                    again: Again::when(self.was_stale(mark, body)),
                 });
             }
         };
         Err(Broken {
-            again: Again::when(self.was_stale(mark) && !error.is_user() && !error.is_parse()),
+            again: Again::when(self.was_stale(mark, body) && !error.is_user() && !error.is_parse()),
             error: Error::from_hyper(&error),
         })
     }
 
-    /// True when the connection broke without a byte of an answer and so soon after the request
-    /// that the peer cannot have begun to work on it.
-    fn was_stale(&self, mark: Mark) -> bool {
+    /// True when the connection broke without a byte of an answer and the peer cannot have begun to
+    /// work on the request: it does not have all of it, or the break came too soon after.
+    fn was_stale(&self, mark: Mark, body: u64) -> bool {
         let sent_ago = self.traffic.sent_ago(clock::now());
         !self.traffic.heard_since(mark)
-            && sent_ago.is_none_or(|ago| ago <= self.traffic.stale_within())
+            && (self.traffic.sent_less_than(body)
+                || sent_ago.is_none_or(|ago| ago <= self.traffic.stale_within()))
     }
 
     /// Moves bytes between socket and body; true when the connection has ended.

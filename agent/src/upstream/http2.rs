@@ -56,6 +56,7 @@ pub(super) type Driven = Connection<Transport, Bytes>;
 /// Begins HTTP/2 on a connected socket and waits until the peer has said how many streams it takes.
 pub(super) async fn open(transport: Transport) -> Result<(Channel, Driven), Error> {
     let traffic = transport.traffic();
+    let is_tls = transport.is_tls();
     let mut builder = Builder::new();
     builder
         .initial_window_size(STREAM_WINDOW_BYTES)
@@ -81,6 +82,7 @@ pub(super) async fn open(transport: Transport) -> Result<(Channel, Driven), Erro
     let channel = Channel {
         sender,
         traffic,
+        is_tls,
         load: Arc::default(),
     };
     Ok((channel, connection))
@@ -91,6 +93,7 @@ pub(super) async fn open(transport: Transport) -> Result<(Channel, Driven), Erro
 pub(super) struct Channel {
     sender: SendRequest<Bytes>,
     traffic: Traffic,
+    is_tls: bool,
     load: Arc<Load>,
 }
 
@@ -133,6 +136,7 @@ impl Channel {
         Some(Lease {
             sender: self.sender.clone(),
             traffic: self.traffic.clone(),
+            is_tls: self.is_tls,
             is_kept: before > 0,
             _place: Place {
                 load: Arc::clone(&self.load),
@@ -166,6 +170,7 @@ impl Drop for Place {
 pub(super) struct Lease {
     sender: SendRequest<Bytes>,
     traffic: Traffic,
+    is_tls: bool,
     /// The connection has carried a request before.
     is_kept: bool,
     _place: Place,
@@ -177,7 +182,7 @@ impl Lease {
         mut self,
         request: Request<BodyChain>,
     ) -> Result<Response<Stream>, Broken> {
-        let (head, body) = head_of(request)?;
+        let (head, body) = head_of(request, self.is_tls)?;
         let (began, mark) = (clock::now(), self.traffic.mark());
         let sent = poll_fn(|cx| self.sender.poll_ready(cx)).await;
         let sent = sent.and_then(|()| self.sender.send_request(head, body.is_end_stream()));
@@ -245,13 +250,13 @@ fn refusal(error: &h2::Error) -> Again {
 }
 
 /// The head as HTTP/2 has it, and the body.
-fn head_of(request: Request<BodyChain>) -> Result<(Request<()>, BodyChain), Broken> {
+fn head_of(request: Request<BodyChain>, is_tls: bool) -> Result<(Request<()>, BodyChain), Broken> {
     let (mut head, body) = request.into_parts();
     for name in HOP_HEADERS {
         head.headers.remove(name);
     }
     let mut uri = head.uri.into_parts();
-    uri.scheme = Some(Scheme::HTTPS);
+    uri.scheme = Some(if is_tls { Scheme::HTTPS } else { Scheme::HTTP });
     if let Some(host) = head.headers.remove(HOST) {
         uri.authority = http::uri::Authority::try_from(host.as_bytes()).ok();
     }

@@ -13,6 +13,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use h2::{Ping, PingPong};
+use lanekeeper_model::gateway::HttpVersion;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
@@ -102,7 +103,7 @@ impl Multiplex {
         }
     }
 
-    /// Waits for a way to a TLS target, over a connection that is newer than `seen`. Everyone who
+    /// Waits for a way to a target that may speak HTTP/2, over a connection that is newer than `seen`. Everyone who
     /// waits for a connection that cannot be opened gets its error.
     pub(super) async fn way(self: &Arc<Self>, target: &Target, seen: Seen) -> Result<Way, Error> {
         loop {
@@ -166,8 +167,15 @@ impl Multiplex {
     }
 
     async fn open(self: &Arc<Self>, target: &Target) -> Dialed {
-        let transport = connect(target, &self.tls, Offer::Both).await?;
-        if !transport.speaks_http2() {
+        let is_fixed = target.version() == HttpVersion::Http2;
+        let offer = if is_fixed { Offer::Http2 } else { Offer::Both };
+        let transport = connect(target, &self.tls, offer).await?;
+        let is_agreed = transport.speaks_http2() || (is_fixed && !transport.is_tls());
+        if is_fixed && !is_agreed {
+            let error = Error::new(ErrorKind::Protocol, "the peer does not agree to HTTP/2");
+            return Err(error);
+        }
+        if !is_agreed {
             let link = http1::Link::open(transport).await?;
             self.with_place(target.key(), |place| {
                 place.http1_since = Some(clock::now());

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lanekeeper_model::gateway::{AddressGuard, BaseUrl, Scheme};
+use lanekeeper_model::gateway::{AddressGuard, BaseUrl, HttpVersion, Scheme};
 use rustls::pki_types::ServerName;
 
 use super::error::{Error, ErrorKind};
@@ -21,11 +21,12 @@ struct Inner {
     tls_name: Option<ServerName<'static>>,
     guard: AddressGuard,
     connect_timeout: Duration,
+    version: HttpVersion,
     key: TargetKey,
 }
 
-/// Connections of one key are interchangeable: same place, same rule about addresses. A place that
-/// is no longer allowed must not be reached over a connection from before.
+/// Connections of one key are interchangeable: same place, same version of HTTP, same rule about
+/// addresses. A place that is no longer allowed must not be reached over a connection from before.
 #[derive(Clone, Debug)]
 pub(super) struct TargetKey {
     text: Arc<str>,
@@ -70,6 +71,7 @@ impl Target {
         base_url: &BaseUrl,
         guard: AddressGuard,
         connect_timeout: Duration,
+        version: HttpVersion,
     ) -> Result<Self, Error> {
         let tls_name = match base_url.scheme {
             Scheme::Http => None,
@@ -79,7 +81,7 @@ impl Target {
             ),
         };
         let key = format!(
-            "{} {} {} {guard:?}",
+            "{} {} {} {version:?} {guard:?}",
             base_url.scheme.as_str(),
             base_url.host,
             base_url.port
@@ -90,6 +92,7 @@ impl Target {
             tls_name,
             guard,
             connect_timeout,
+            version,
             key: TargetKey::new(key),
         })))
     }
@@ -106,6 +109,20 @@ impl Target {
 
     pub(super) fn tls_name(&self) -> Option<&ServerName<'static>> {
         self.0.tls_name.as_ref()
+    }
+
+    /// The version of HTTP as configured.
+    pub(super) fn version(&self) -> HttpVersion {
+        self.0.version
+    }
+
+    /// True when requests to it may share connections.
+    pub(super) fn may_multiplex(&self) -> bool {
+        match self.0.version {
+            HttpVersion::Auto => self.0.tls_name.is_some(),
+            HttpVersion::Http1 => false,
+            HttpVersion::Http2 => true,
+        }
     }
 
     pub(super) fn guard(&self) -> &AddressGuard {

@@ -25,13 +25,16 @@ pub(super) enum Offer {
     Both,
     /// HTTP/1.1 only.
     Http1,
+    /// HTTP/2 only.
+    Http2,
 }
 
-/// TLS settings, made once per process. Cloning is two reference counts.
+/// TLS settings, made once per process. Cloning is three reference counts.
 #[derive(Clone, Debug)]
 pub struct Tls {
     both: Arc<ClientConfig>,
     http1: Arc<ClientConfig>,
+    http2: Arc<ClientConfig>,
 }
 
 impl Tls {
@@ -72,15 +75,18 @@ impl Tls {
             .with_no_client_auth();
         config.alpn_protocols = vec![HTTP1.to_vec()];
         let http1 = Arc::new(config.clone());
+        config.alpn_protocols = vec![HTTP2.to_vec()];
+        let http2 = Arc::new(config.clone());
         config.alpn_protocols = vec![HTTP2.to_vec(), HTTP1.to_vec()];
         let both = Arc::new(config);
-        Ok(Self { both, http1 })
+        Ok(Self { both, http1, http2 })
     }
 
     pub(super) fn config(&self, offer: Offer) -> Arc<ClientConfig> {
         match offer {
             Offer::Both => Arc::clone(&self.both),
             Offer::Http1 => Arc::clone(&self.http1),
+            Offer::Http2 => Arc::clone(&self.http2),
         }
     }
 }

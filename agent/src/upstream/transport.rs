@@ -37,6 +37,8 @@ pub(super) struct Traffic(Arc<Noted>);
 struct Noted {
     /// Reads that brought bytes.
     reads: AtomicU64,
+    /// Bytes that went out since a request began.
+    bytes_sent: AtomicU64,
     /// Nanoseconds from `opened` to the last byte that went out; 0 while none did.
     sent: AtomicU64,
     opened: Instant,
@@ -51,6 +53,7 @@ impl Traffic {
     fn new(round_trip: Duration) -> Self {
         Self(Arc::new(Noted {
             reads: AtomicU64::new(0),
+            bytes_sent: AtomicU64::new(0),
             sent: AtomicU64::new(0),
             opened: clock::now(),
             stale_within: stale_within(round_trip),
@@ -60,7 +63,13 @@ impl Traffic {
     /// Forgets what was sent before this request.
     pub(super) fn begin(&self) -> Mark {
         self.0.sent.store(0, Ordering::Relaxed);
+        self.0.bytes_sent.store(0, Ordering::Relaxed);
         self.mark()
+    }
+
+    /// True when fewer bytes went out since the request began than its body has.
+    pub(super) fn sent_less_than(&self, body: u64) -> bool {
+        self.0.bytes_sent.load(Ordering::Relaxed) < body
     }
 
     /// What has been heard up to now.
@@ -93,7 +102,11 @@ impl Traffic {
     }
 
     fn note_write(&self, written: &Poll<io::Result<usize>>) {
-        if matches!(written, Poll::Ready(Ok(1..))) {
+        if let Poll::Ready(Ok(bytes @ 1..)) = written {
+            // One task writes, as one reads.
+            let before = self.0.bytes_sent.load(Ordering::Relaxed);
+            let after = before.saturating_add(*bytes as u64);
+            self.0.bytes_sent.store(after, Ordering::Relaxed);
             let elapsed = clock::now().saturating_duration_since(self.0.opened);
             let nanos = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
             self.0.sent.store(nanos.max(1), Ordering::Relaxed);
@@ -129,6 +142,10 @@ impl Transport {
             stream: Stream::Tls(Box::new(stream)),
             traffic: Traffic::new(round_trip),
         }
+    }
+
+    pub(super) fn is_tls(&self) -> bool {
+        matches!(self.stream, Stream::Tls(_))
     }
 
     /// True when the peer chose HTTP/2.

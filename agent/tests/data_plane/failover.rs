@@ -82,19 +82,21 @@ async fn hops_end_at_their_bound() {
 async fn one_deadline_covers_all_attempts() {
     let hanging = Upstream::start(vec![Step::Hang]).await;
     let mut document = Document::new();
-    for name in ["a", "b", "c", "d", "e"] {
-        document = document.lane_at(name, hanging.address, 1, "attempt_timeout_ms: 300");
+    for (name, bound) in [("a", 50), ("b", 50), ("c", 60_000), ("d", 60_000)] {
+        let bound = format!("attempt_timeout_ms: {bound}");
+        document = document.lane_at(name, hanging.address, 1, &bound);
     }
-    let document = document.pool("failover: {timeout_secs: 0.7, max_hops: 9}");
+    // The first two attempts leave most of it, whatever else the machine has to do.
+    let document = document.pool("failover: {timeout_secs: 2, max_hops: 9}");
     let agent = Agent::start(&document.yaml()).await;
     let (got, took) = timed(chat("chat", false).send(agent.address)).await;
     assert_eq!(got.status, 503, "{got:?}");
     assert!(got.header("retry-after").is_some());
-    assert!((600..1200).contains(&took.as_millis()), "{took:?}");
+    assert!((1990..30_000).contains(&took.as_millis()), "{took:?}");
     assert_eq!(
         hanging.hits(),
         3,
-        "the third attempt is cut to what is left"
+        "the third attempt is cut to what is left, and nothing is left for a fourth"
     );
 }
 

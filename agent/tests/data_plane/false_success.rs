@@ -107,6 +107,49 @@ async fn error_after_content_ends_the_answer_in_the_callers_dialect() {
     }
 }
 
+/// A package that reads events finds none in a document: its stream would be over without a word and
+/// without an error. What the document says of an error is heard all the same.
+#[tokio::test]
+async fn document_for_a_call_that_wants_a_stream_is_no_answer() {
+    for dialect in ALL {
+        let long = dialect.whole.replace("hello", &"x".repeat(400 * 1024));
+        for (document, kind) in [(dialect.whole, "bad_body"), (long.as_str(), "bad_body")] {
+            let b = dialect.good_stream().await;
+            let (a, agent) = two(dialect, json(200, document), &b).await;
+            let got = dialect.ask(true).send(agent.address).await;
+            let case = dialect.protocol;
+            let expected = [dialect.lifecycle, dialect.content, dialect.end].concat();
+            assert_eq!((got.body, got.whole), (expected, true), "{case}");
+            agent.settles().await;
+            assert_eq!((a.hits(), b.hits()), (1, 1), "{case}");
+            assert_eq!(agent.cell("chat", "a")["cause"]["kind"], kind, "{case}");
+            assert_eq!(agent.lane("a")["requests_spent"], 0, "{case}: refunded");
+            counted(&agent, "a", 0, 1, case);
+        }
+    }
+    let quota = r#"{"error":{"code":"insufficient_quota","message":"pay"}}"#;
+    let b = OPENAI.good_stream().await;
+    let (_a, agent) = two(&OPENAI, json(200, quota), &b).await;
+    let got = OPENAI.ask(true).send(agent.address).await;
+    assert!(
+        got.whole && got.header("x-lanekeeper-lane") == Some("b"),
+        "{got:?}"
+    );
+    assert_eq!(agent.cell("chat", "a")["cause"]["kind"], "billing");
+}
+
+/// Operations without streams pay no heed to the wish for one.
+#[tokio::test]
+async fn document_is_an_answer_where_there_are_no_streams() {
+    let embeddings = r#"{"object":"list","data":[{"embedding":[0.5]}]}"#;
+    let a = Upstream::start(json(200, embeddings)).await;
+    let agent = OPENAI.agent(&Document::new().lane("a", &a)).await;
+    let ask = chat("chat", true).at("/v1/embeddings");
+    let got = ask.send(agent.address).await;
+    assert_eq!((got.status.as_u16(), got.body.as_str()), (200, embeddings));
+    counted(&agent, "a", 1, 0, "embeddings");
+}
+
 /// Field reports B53, B51: a connection that is gone ends in an error the caller's client
 /// understands.
 #[tokio::test]
@@ -449,7 +492,11 @@ async fn quiet_models_and_refusals_never_bench_a_lane() {
             } else {
                 json(200, body)
             };
-            let b = Upstream::start(json(200, dialect.whole)).await;
+            let b = if streams {
+                dialect.good_stream().await
+            } else {
+                Upstream::start(json(200, dialect.whole)).await
+            };
             let (a, agent) = two(dialect, script, &b).await;
             for _ in 0..20 {
                 let got = dialect.ask(streams).send(agent.address).await;

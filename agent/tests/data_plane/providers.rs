@@ -109,6 +109,34 @@ async fn cell_of_the_provider_stops_all_its_lanes() {
 }
 
 #[tokio::test]
+async fn series_of_the_providers_cell_tell_its_state_and_vanish_with_it() {
+    let upstream = Upstream::start(json(500, "")).await;
+    let own = "breaker: {trip: {mode: consecutive, consecutive_n: 1}, base_cooldown_secs: 30}";
+    let breaker = "{mode: observe}";
+    let agent = Agent::start(&shared_provider(upstream.address, own, breaker)).await;
+    let closed = "lanekeeper_provider_breaker_state{provider=\"p\"} 0.0\n";
+    assert!(agent.metrics().contains(closed), "{}", agent.metrics());
+    chat("one", false).send(agent.address).await;
+    let metrics = agent.metrics();
+    for line in [
+        "lanekeeper_provider_breaker_state{provider=\"p\"} 1.0\n",
+        "lanekeeper_provider_breaker_trips_total{provider=\"p\"} 1\n",
+        "lanekeeper_provider_breaker_transitions_total{provider=\"p\",from=\"closed\",to=\"open\",reason=\"",
+    ] {
+        assert!(metrics.contains(line), "{line}: {metrics}");
+    }
+    agent.apply(&shared_provider(upstream.address, "", breaker));
+    let metrics = agent.metrics();
+    assert!(!metrics.contains("provider_breaker_state{"), "{metrics}");
+    assert!(!metrics.contains("provider=\"p\""), "{metrics}");
+
+    let own = "breaker: {per_endpoint: true}";
+    agent.apply(&shared_provider(upstream.address, own, breaker));
+    let line = "lanekeeper_provider_breaker_state{provider=\"p\",endpoint=\"chat\"} 0.0\n";
+    assert!(agent.metrics().contains(line), "{}", agent.metrics());
+}
+
+#[tokio::test]
 async fn statistics_show_the_cell_of_the_provider_and_why_it_stops_all_lanes() {
     let upstream = Upstream::start(json(500, "")).await;
     let own = "breaker: {trip: {mode: count, failure_count: 1}, base_cooldown_secs: 30}";

@@ -232,6 +232,16 @@ async fn every_refusal_before_a_lane_speaks_every_dialect() {
                 ),
             ),
             ("too large", 413, good().body(vec![b' '; 70_000])),
+            (
+                "large head",
+                431,
+                good().with("x-large", &"y".repeat(100 * 1024)),
+            ),
+            (
+                "many headers",
+                431,
+                (0..100).fold(good(), |ask, _| ask.with("x-many", "y")),
+            ),
         ];
         for (case, status, ask) in cases {
             let got = ask.send(agent.address).await;
@@ -275,6 +285,103 @@ async fn body_that_does_not_come_is_told_in_every_dialect() {
         assert_eq!(a.hits(), 0);
         agent.settles().await;
     }
+}
+
+#[tokio::test]
+async fn head_that_is_no_http_is_told_in_every_dialect() {
+    for speaker in &SPEAKERS {
+        let a = Upstream::start(json(500, "{}")).await;
+        let agent = speaker.agent(&a).await;
+        let path = speaker.path.replace("NAME", "chat");
+        for (line, status) in [
+            (format!("POST {path} HTTP/9.9\r\n\r\n"), 400),
+            (format!("POST {path} HTTP/1.1\r\nno header\r\n\r\n"), 400),
+            (
+                format!("POST {path} HTTP/1.1\r\ncontent-length: x\r\n\r\n"),
+                400,
+            ),
+            (
+                format!("POST {path}?{} HTTP/1.1\r\n\r\n", "x".repeat(70_000)),
+                431,
+            ),
+        ] {
+            let mut stream = tokio::net::TcpStream::connect(agent.address).await.unwrap();
+            stream.write_all(line.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status}")),
+                "{answer}"
+            );
+            let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+            assert!(head.contains("x-request-id: "), "{head}");
+            let body: Value = serde_json::from_str(body).unwrap();
+            speaker.check_body(&body, status, &answer);
+        }
+        assert_eq!(a.hits(), 0);
+        agent.settles().await;
+    }
+}
+
+/// What no pool has answered is counted all the same, under words of the agent's own.
+#[tokio::test]
+async fn refusals_without_a_pool_are_counted_by_reason() {
+    let a = Upstream::start(json(500, "{}")).await;
+    let speaker = &SPEAKERS[0];
+    let agent = speaker.agent(&a).await;
+    let good = || speaker.good("chat");
+    let cases = [
+        ("invalid_api_key", speaker.ask("chat")),
+        ("model_forbidden", speaker.good("a")),
+        ("model_not_found", speaker.good("unknown{x}")),
+        ("unknown_path", good().at("/v1/nothing")),
+        (
+            "method_not_allowed",
+            Ask {
+                method: Method::GET,
+                ..good()
+            },
+        ),
+        ("invalid_request", good().body("{")),
+        ("request_too_large", good().body(vec![b' '; 70_000])),
+        (
+            "headers_too_large",
+            good().with("x-large", &"y".repeat(100 * 1024)),
+        ),
+    ];
+    for (reason, ask) in cases {
+        ask.send(agent.address).await;
+        let line = format!("lanekeeper_refusals_total{{reason=\"{reason}\"}} 1\n");
+        let metrics = agent.metrics();
+        assert!(metrics.contains(&line), "{reason}: {metrics}");
+    }
+    assert_eq!(
+        agent
+            .metrics()
+            .matches("\nlanekeeper_refusals_total{")
+            .count(),
+        8
+    );
+}
+
+#[tokio::test]
+async fn refusals_for_want_of_places_are_counted_apart() {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut script = vec![Step::Gate(Arc::clone(&gate))];
+    script.extend(json(200, "{}"));
+    let a = Upstream::start(script).await;
+    let document = Document::new()
+        .lane("a", &a)
+        .rest("limits: {inbound_max: 1}");
+    let agent = Agent::start(&document.yaml()).await;
+    let first = tokio::spawn(chat("chat", false).send(agent.address));
+    eventually("the first runs", || a.hits() == 1).await;
+    let got = chat("chat", false).send(agent.address).await;
+    assert_eq!(got.status, 503, "{got:?}");
+    let line = "lanekeeper_refusals_total{reason=\"inbound_limit\"} 1\n";
+    assert!(agent.metrics().contains(line), "{}", agent.metrics());
+    gate.add_permits(1);
+    first.await.unwrap();
 }
 
 #[tokio::test]

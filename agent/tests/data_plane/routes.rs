@@ -196,6 +196,116 @@ async fn gemini_array_that_breaks_off_stays_open_behind_its_error() {
     assert_eq!(documents[1]["error"]["code"], 502, "{documents:?}");
 }
 
+/// Below a model's prefix there is this one model, whatever a package asks for.
+#[tokio::test]
+async fn list_below_a_prefix_holds_the_one_model() {
+    let a = Upstream::start(json(200, "{}")).await;
+    let rest = format!(
+        "clients: [{{name: team, key_sha256: \"{}\", pools: [chat]}}, {{name: all, key_sha256: \"{}\"}}]",
+        crate::refusals::digest("sesame"),
+        crate::refusals::digest("any"),
+    );
+    let agent = Agent::start(&Document::new().lane("a", &a).rest(&rest).yaml()).await;
+    let get = async |path: &str, header, key: &str| {
+        let ask = Ask {
+            method: Method::GET,
+            ..chat("", false).at(path).body("")
+        };
+        let ask = match header {
+            "x-api-key" => ask.with("anthropic-version", "2023-06-01"),
+            _ => ask,
+        };
+        ask.with(header, key).send(agent.address).await
+    };
+    for name in ["chat", "a", "p-a/a"] {
+        for (path, header, key, list, id) in [
+            ("/v1/models", "authorization", "Bearer any", "data", "id"),
+            ("/v1/models", "x-api-key", "any", "data", "id"),
+            ("/v1/models", "x-goog-api-key", "any", "models", "name"),
+            ("/v1beta/models", "x-goog-api-key", "any", "models", "name"),
+        ] {
+            let listed = get(&format!("/{name}{path}"), header, key).await.json();
+            let entries = listed[list].as_array().unwrap();
+            assert_eq!(entries.len(), 1, "{name} {path}");
+            let found = entries[0][id].as_str().unwrap();
+            assert_eq!(found.trim_start_matches("models/"), name, "{path}");
+            let one = get(&format!("/{name}{path}/any"), header, key).await;
+            assert_eq!(one.json(), entries[0], "{name} {path}");
+        }
+    }
+    for (path, key, status) in [
+        ("/a/v1/models", "Bearer sesame", 403),
+        ("/chat/v1/models", "Bearer sesame", 200),
+        ("/nowhere/v1/models", "Bearer sesame", 404),
+        ("/p-a/v1/models", "Bearer any", 404),
+        ("/v1/models/p-a/a", "Bearer any", 200),
+        ("/chat/v1/models", "Bearer guess", 401),
+    ] {
+        let got = get(path, "authorization", key).await;
+        assert_eq!(got.status, status, "{path}: {got:?}");
+    }
+    let post = chat("", false)
+        .at("/chat/v1/models")
+        .with("x-goog-api-key", "any");
+    let got = post.send(agent.address).await;
+    assert_eq!(
+        (got.status.as_u16(), got.header("allow")),
+        (405, Some("GET"))
+    );
+    assert_eq!(a.hits(), 0);
+}
+
+/// Google's clients may put their key into the query. It opens the gateway and goes no further.
+#[tokio::test]
+async fn key_in_geminis_query_is_the_callers_key_and_stays_here() {
+    let a = Upstream::start(json(200, GEMINI.whole)).await;
+    let rest = format!(
+        "clients: [{{name: team, key_sha256: \"{}\", pools: [chat]}}]",
+        crate::refusals::digest("sesame")
+    );
+    let agent = GEMINI
+        .agent(&Document::new().lane("a", &a).rest(&rest))
+        .await;
+    let ask = |path: &str| chat("", false).at(path).body(r#"{"contents":[]}"#);
+    for (path, status) in [
+        ("/v1beta/models/chat:generateContent?key=sesame", 200),
+        ("/v1/models/chat:generateContent?a=b&%6bey=ses%61me", 200),
+        ("/chat/v1beta/models/any:generateContent?key=sesame", 200),
+        ("/v1beta/models/a:generateContent?key=sesame", 403),
+        ("/v1beta/models/chat:generateContent?key=guess", 401),
+        ("/v1beta/models/chat:generateContent", 401),
+        // Nobody else's clients do so.
+        ("/v1/chat/completions?key=sesame", 401),
+        ("/v1/messages?key=sesame", 401),
+    ] {
+        let got = ask(path).send(agent.address).await;
+        assert_eq!(got.status, status, "{path}: {got:?}");
+        assert!(
+            !got.body.contains("sesame") && !got.body.contains("guess"),
+            "{got:?}"
+        );
+        assert!(
+            got.headers
+                .values()
+                .all(|value| !value.as_bytes().ends_with(b"sesame"))
+        );
+    }
+    let list = Ask {
+        method: Method::GET,
+        ..ask("/v1/models?key=sesame").body("")
+    };
+    let got = list.send(agent.address).await;
+    assert_eq!(got.json()["models"][0]["name"], "models/chat", "{got:?}");
+    assert_eq!(a.hits(), 3);
+    for seen in a.seen() {
+        let path = "/v1beta/models/up-a:generateContent";
+        assert_eq!(seen.path.strip_suffix("?a=b").unwrap_or(&seen.path), path);
+        assert_eq!(seen.header("x-goog-api-key"), None);
+    }
+    let stats = serde_json::to_string(&agent.plane.stats()).unwrap();
+    assert!(!(agent.metrics() + &stats).contains("sesame"));
+}
+
 #[tokio::test]
 async fn models_are_listed_in_the_shape_of_the_callers_package() {
     let a = Upstream::start(json(200, "{}")).await;

@@ -194,6 +194,7 @@ fn rows(d: &'static Dialect) -> Vec<Row> {
         row("stream without a byte",            Streams,   ended(&[]),                                 Told(503),    Failure(&["truncated"]),         SiblingFirst),
         row("stream of pings",                  Streams,   ended(&[PING, PING]),                       Told(503),    Failure(&["truncated"]),         SiblingFirst),
         row("stream instead of a document",     Documents, ended(&[d.content, d.end]),                 Told(503),    Failure(&["bad_body"]),          SiblingFirst),
+        row("document instead of a stream",     Streams,   json(200, d.whole),                         Told(503),    Failure(&["bad_body"]),          SiblingFirst),
 
         row("cut before the headers",           Both,      vec![Close],                                Told(503),    Failure(&["truncated"]),         SiblingFirst),
         row("reset before the headers",         Both,      vec![Reset],                                Told(503),    Failure(&["reset"]),             SiblingFirst),

@@ -9,7 +9,7 @@ use lanekeeper_breaker::Policy;
 
 use super::AddressGuard;
 use crate::ids::ProviderName;
-use crate::spec::{EmptyAnswer, ErrorMeaning, HealthMode, Protocol, SecretRef};
+use crate::spec::{EmptyAnswer, ErrorMeaning, HealthMode, HttpVersion, Protocol, SecretRef};
 
 /// An upstream API.
 #[derive(Clone, Debug)]
@@ -32,6 +32,8 @@ pub struct Provider {
     pub headers: Vec<(String, String)>,
     /// Bound on connecting, TLS included.
     pub connect_timeout: Duration,
+    /// The version of HTTP that is spoken.
+    pub http_version: HttpVersion,
     /// What an empty answer counts as.
     pub empty_answer: EmptyAnswer,
     /// Policy of the provider's own cell; `None` = it has none.

@@ -123,6 +123,19 @@ pub enum EmptyAnswer {
     RetryOnceThenFailure,
 }
 
+/// The version of HTTP that is spoken to a provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum HttpVersion {
+    /// Over https what the provider chooses, HTTP/2 first; over http HTTP/1.1.
+    #[default]
+    Auto,
+    /// HTTP/1.1 and nothing else.
+    Http1,
+    /// HTTP/2 and nothing else; over http without asking first.
+    Http2,
+}
+
 /// An upstream API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -148,6 +161,9 @@ pub struct Provider {
     #[serde(default = "connect_timeout_secs")]
     #[schemars(range(min = 0.001, max = 86400.0))]
     pub connect_timeout_secs: f64,
+    /// The version of HTTP that is spoken.
+    #[serde(default)]
+    pub http_version: HttpVersion,
     /// What an empty answer counts as.
     #[serde(default)]
     pub empty_answer: EmptyAnswer,

@@ -58,6 +58,7 @@ pub(super) fn provider(
         },
         headers,
         connect_timeout: secs(spec.connect_timeout_secs)?,
+        http_version: spec.http_version,
         empty_answer: spec.empty_answer,
         breaker,
     })

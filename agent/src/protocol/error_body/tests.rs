@@ -15,6 +15,7 @@ const DIALECTS: [Dialect; 5] = [
 fn kinds() -> Vec<(ErrorKind, u16)> {
     let wait = Duration::from_millis(39_200);
     let model = || "gpt \"x\"".to_owned();
+    let unreadable = |status| ErrorKind::UnreadableHead { status };
     vec![
         (
             ErrorKind::BadRequest {
@@ -29,6 +30,8 @@ fn kinds() -> Vec<(ErrorKind, u16)> {
         (ErrorKind::NotFound { model: model() }, 404),
         (ErrorKind::NoRoute, 404),
         (ErrorKind::MethodNotAllowed { allow: "POST" }, 405),
+        (unreadable(StatusCode::BAD_REQUEST), 400),
+        (unreadable(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE), 431),
         (ErrorKind::RequestTimeout, 408),
         (ErrorKind::TooLarge { limit: 33_554_432 }, 413),
         (ErrorKind::RateLimited { retry_after: wait }, 429),

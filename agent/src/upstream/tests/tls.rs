@@ -70,7 +70,9 @@ fn acceptor(
 }
 
 /// Answers requests over TLS, and tells the protocol that was agreed on and the first bytes.
-async fn start(acceptor: TlsAcceptor) -> (Peer, mpsc::Receiver<(Option<Vec<u8>>, Vec<u8>)>) {
+pub(super) async fn start(
+    acceptor: TlsAcceptor,
+) -> (Peer, mpsc::Receiver<(Option<Vec<u8>>, Vec<u8>)>) {
     let (sender, received) = mpsc::channel(8);
     let peer = Peer::start(move |_, stream| {
         let (acceptor, sender) = (acceptor.clone(), sender.clone());
