@@ -21,7 +21,7 @@ use axum::response::Response;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use http::request::Parts;
-use lanekeeper_store::{IdempotencyKey, Principal, Role};
+use lanekeeper_store::{IdempotencyKey, Principal, Role, is_sign_in};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,6 +30,9 @@ const MAX_TOKEN_BYTES: usize = 256;
 /// Longest wait for the store's verdict when a reader's last one may stand in for it. A store whose
 /// connections all wait for locks answers late rather than not at all.
 const VERDICT_PATIENCE: Duration = Duration::from_millis(500);
+
+/// What is said of a token or session that lets nobody in, whatever the reason.
+const UNKNOWN: &str = "the token is unknown, revoked or expired";
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -95,6 +98,15 @@ pub(crate) async fn guard(
             if !request.method().is_safe() && !origin::is_own(request.headers()) =>
         {
             return Err(Error::CrossOrigin);
+        }
+        // Each in its place: a token in a cookie would be a session that no sign-out ends.
+        Credential::Bearer(token) if is_sign_in(token) => {
+            return Err(Error::Unauthenticated(UNKNOWN));
+        }
+        Credential::Cookie(token) if !is_sign_in(token) => {
+            return Err(Error::Unauthenticated(
+                "the session has ended: sign in again",
+            ));
         }
         Credential::Bearer(token) | Credential::Cookie(token) => token,
     };
@@ -191,31 +203,39 @@ pub(crate) async fn verify_for_reading(app: &App, token: &str) -> Result<Princip
     }
 }
 
-/// The principal of a token.
+/// The principal of a token, or of the session that a cookie holds.
 pub(crate) async fn verify(app: &App, token: &str) -> Result<Principal, Error> {
     if token.is_empty() || token.len() > MAX_TOKEN_BYTES {
-        return Err(Error::Unauthenticated(
-            "the token is unknown, revoked or expired",
-        ));
+        return Err(Error::Unauthenticated(UNKNOWN));
     }
     if let Some(principal) = app.tokens.get(token, clock::instant()) {
         return Ok(principal);
     }
     // Taken before the store is asked: a revocation that falls between the two must win.
     let asked = clock::instant();
-    match app.store.authenticate(token, clock::now_ms()).await? {
+    let now_ms = clock::now_ms();
+    let found = if is_sign_in(token) {
+        app.store.signed_in(token, now_ms).await?
+    } else {
+        app.store.authenticate(token, now_ms).await?
+    };
+    match found {
         Some(principal) => {
             app.tokens.insert(token, principal.clone(), asked);
             Ok(principal)
         }
-        None => Err(Error::Unauthenticated(
-            "the token is unknown, revoked or expired",
-        )),
+        None => Err(Error::Unauthenticated(UNKNOWN)),
     }
 }
 
 fn credential(headers: &HeaderMap) -> Result<Credential<'_>, Error> {
-    if let Some(value) = headers.get(AUTHORIZATION) {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    if let Some(value) = values.next() {
+        if values.next().is_some() {
+            return Err(Error::Unauthenticated(
+                "send one Authorization header and not several",
+            ));
+        }
         let token = value.to_str().ok().and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())

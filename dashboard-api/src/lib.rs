@@ -28,4 +28,4 @@ mod run;
 mod tests;
 
 pub use config::{Addresses, Config};
-pub use run::{RunError, run};
+pub use run::{RunError, run, run_when};

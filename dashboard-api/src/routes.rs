@@ -209,6 +209,14 @@ pub(crate) fn router(app: App) -> Router {
         .with_state(app)
 }
 
+/// What is served until the stores are there.
+pub(crate) fn waiting() -> Router {
+    Router::new()
+        .route("/livez", get(probes::live))
+        .fallback(async || Error::NoDatabaseYet)
+        .layer(from_fn(envelope::wrap))
+}
+
 fn read(access: Access, routes: UtoipaMethodRouter<App>) -> Route {
     documented(access, None, routes)
 }

@@ -17,6 +17,7 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 use crate::audit::{self, NewEntry};
+use crate::dial::{dial, unmigrated};
 use crate::engine::{ACQUIRE_TIMEOUT, Engine, NAME, classify, execute, fetch};
 use crate::enrolment;
 use crate::error::Error;
@@ -197,8 +198,9 @@ impl ConfigStore {
     /// Connects to PostgreSQL by a `postgres://` URL and brings its tables up to date.
     ///
     /// # Errors
-    /// [`Error::Address`] for another kind of URL, [`Error::Unavailable`] when the server cannot be
-    /// reached, [`Error::Migration`] when its tables cannot be brought up to date.
+    /// [`Error::Address`] for another kind of URL and for one whose user or password is refused,
+    /// [`Error::Unavailable`] when the server cannot be reached, with a source that tells an unknown
+    /// host from a server that is not up, [`Error::Migration`] when its tables cannot be brought up to date.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         if !["postgres://", "postgresql://"]
             .iter()
@@ -219,12 +221,12 @@ impl ConfigStore {
 
         // Without the pool's short statement time-out: a migration may take long, or wait for
         // another replica's.
+        let mut connection = dial(&options).await?;
         let migrated = async {
-            let mut connection = options.connect().await.map_err(classify)?;
             migrator()
                 .run_direct(None, &mut connection, false)
                 .await
-                .map_err(|error| Error::Migration(error.into()))?;
+                .map_err(unmigrated)?;
             sqlx::Connection::close(connection).await.map_err(classify)
         };
         tokio::time::timeout(MIGRATION_TIMEOUT, migrated)

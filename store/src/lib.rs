@@ -9,6 +9,7 @@ mod agents;
 mod audit;
 mod clock;
 mod config_store;
+mod dial;
 mod drains;
 mod engine;
 mod enrolment;
@@ -22,6 +23,7 @@ mod overrides;
 mod random;
 mod revisions;
 mod rollouts;
+mod sign_ins;
 #[cfg(feature = "testing")]
 #[expect(
     clippy::expect_used,
@@ -50,6 +52,7 @@ pub use live::{
 pub use overrides::{ALL_STANDING_MAX, NewOverride, OVERRIDES_STANDING_MAX, OverrideRow, Standing};
 pub use revisions::Revision;
 pub use rollouts::{Course, RolloutStart, StoredRollout};
+pub use sign_ins::{SIGN_IN_LIFE, SIGN_INS_MAX, is_sign_in};
 pub use tokens::{ExposeSecret, NewToken, Principal, Role, SecretString, TOKENS_MAX, TokenRow};
 
 /// What every call answers with.

@@ -20,7 +20,7 @@ use crate::random;
 /// The most tokens that are not revoked at one time.
 pub const TOKENS_MAX: u32 = 1000;
 /// Longer texts than this are no tokens; they are not even hashed.
-const PRESENTED_MAX: usize = 256;
+pub(crate) const PRESENTED_MAX: usize = 256;
 /// The glossary word in errors.
 const KIND: &str = "token";
 /// Who the audit trail says created the first token, and that token's name.
@@ -56,7 +56,7 @@ impl Role {
         }
     }
 
-    fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         match text {
             "viewer" => Ok(Self::Viewer),
             "operator" => Ok(Self::Operator),
@@ -337,7 +337,8 @@ fn resource(id: &str) -> String {
     format!("tokens/{id}")
 }
 
-fn hash(secret: &str) -> String {
+/// What is stored of a secret.
+pub(crate) fn hash(secret: &str) -> String {
     random::hex(&Sha256::digest(secret))
 }
 

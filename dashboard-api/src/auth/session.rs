@@ -1,10 +1,12 @@
-//! Browser sessions: a token, posted once, comes back as a cookie that scripts cannot read.
+//! Browser sessions: for a token, posted once, comes a cookie that scripts cannot read.
 //!
-//! The cookie carries the token itself, so any replica can serve the session, and revoking the
-//! token ends it everywhere.
+//! The cookie carries a secret of its own whose hash is in the store, so that any replica serves the
+//! session, a sign-out ends it everywhere, and the token itself is in no browser. The token's
+//! revocation ends its sessions as well.
 
-use super::{origin, verify};
+use super::{UNKNOWN, origin, verify};
 use crate::app::App;
+use crate::clock;
 use crate::error::Error;
 use crate::input::Json;
 use crate::input::body::{Fields, Form};
@@ -12,11 +14,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::{COOKIE, HeaderName, HeaderValue, ORIGIN, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
+use lanekeeper_store::{ExposeSecret, is_sign_in};
 
 /// The session cookie's name.
 const COOKIE_NAME: &str = "lanekeeper_session";
-/// How long a browser keeps the session, seconds; the token may end earlier.
-const MAX_AGE_SECS: u32 = 12 * 60 * 60;
 /// What a proxy that ends TLS in front of this server says about the browser's side.
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
@@ -46,7 +47,7 @@ pub(crate) struct Session {
     role: &'static str,
 }
 
-/// The token in a request's session cookie.
+/// What a request's session cookie holds.
 pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     headers
         .get_all(COOKIE)
@@ -83,8 +84,16 @@ pub(crate) async fn sign_in(
     if headers.contains_key(ORIGIN) && !origin::is_own(&headers) {
         return Err(Error::CrossOrigin);
     }
+    // A session makes no further one: it would never end.
+    if is_sign_in(form.token.trim()) {
+        return Err(Error::Unauthenticated(UNKNOWN));
+    }
     let principal = verify(&app, form.token.trim()).await?;
-    let cookie = cookie(form.token.trim(), MAX_AGE_SECS, &headers)?;
+    let now_ms = clock::now_ms();
+    let signed_in = app.store.sign_in(&principal, now_ms).await?;
+    let (secret, end_ms) = signed_in.ok_or(Error::Unauthenticated(UNKNOWN))?;
+    let max_age_secs = end_ms.saturating_sub(now_ms) / 1000;
+    let cookie = cookie(secret.expose_secret(), max_age_secs, &headers)?;
     let session = Session {
         name: principal.name,
         role: principal.role.as_str(),
@@ -107,7 +116,7 @@ pub(crate) async fn show(caller: super::Caller) -> axum::Json<Session> {
     })
 }
 
-/// End the browser session.
+/// End the browser session, here and on every replica.
 #[utoipa::path(
     delete,
     path = "/session",
@@ -115,23 +124,38 @@ pub(crate) async fn show(caller: super::Caller) -> axum::Json<Session> {
     tag = "session",
     security(()),
     responses(
-        (status = 204, description = "The cookie is gone"),
+        (status = 204, description = "The session has ended and the cookie is gone"),
         (status = 403, description = "The page that asks is not this server's",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 503, description = "The store does not answer: the cookie is gone, the session is \
+         not", body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
-pub(crate) async fn sign_out(headers: HeaderMap) -> Result<Response, Error> {
+pub(crate) async fn sign_out(
+    State(app): State<App>,
+    headers: HeaderMap,
+) -> Result<Response, Error> {
     if !origin::is_own(&headers) && headers.contains_key(ORIGIN) {
         return Err(Error::CrossOrigin);
     }
-    Ok((
-        StatusCode::NO_CONTENT,
-        [(SET_COOKIE, cookie("", 0, &headers)?)],
-    )
-        .into_response())
+    let ended = match token(&headers) {
+        Some(token) => app.store.sign_out(token).await,
+        None => Ok(false),
+    };
+    if matches!(ended, Ok(true)) {
+        app.announce_revocation().await;
+    }
+    let mut response = match ended {
+        Ok(_) => StatusCode::NO_CONTENT.into_response(),
+        // The browser forgets it all the same; that it has not ended is said by the status.
+        Err(error) => Error::Store(error).into_response(),
+    };
+    let cookie = cookie("", 0, &headers)?;
+    response.headers_mut().insert(SET_COOKIE, cookie);
+    Ok(response)
 }
 
-fn cookie(token: &str, max_age_secs: u32, headers: &HeaderMap) -> Result<HeaderValue, Error> {
+fn cookie(token: &str, max_age_secs: u64, headers: &HeaderMap) -> Result<HeaderValue, Error> {
     let secure = headers
         .get(FORWARDED_PROTO)
         .is_some_and(|proto| proto == "https");

@@ -21,4 +21,5 @@ mod outages;
 mod overrides;
 mod revisions;
 mod rollouts;
+mod sign_ins;
 mod tokens;

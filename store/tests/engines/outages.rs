@@ -1,5 +1,6 @@
 //! Stores that go away and come back. Each test has a server of its own.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lanekeeper_store::testing::{PostgresServer, RedisServer, eventually};
