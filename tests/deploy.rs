@@ -1,161 +1,556 @@
-//! The Kubernetes manifests: rendered by kubectl, valid against the API's schemas, and safe.
+//! The Kubernetes manifests: rendered by kubectl, valid against the API's schemas, safe, and such that
+//! their parts fit each other and the program.
 
 use lanekeeper_tests::repository;
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-fn rendered() -> String {
+/// Kinds of the Prometheus operator, whose schemas are not the cluster's own.
+const MONITORING: &str = "monitoring.coreos.com/v1";
+/// What `ha` is with everything that may be added to it.
+const WHOLE: &str = "whole";
+/// Seconds a control plane or an API needs for its goodbyes at most, with some to spare.
+const SERVER_END_SECS: u64 = 15;
+
+/// The objects of an overlay, or of [`WHOLE`].
+fn rendered(overlay: &str) -> Vec<Value> {
+    let folder = tempfile::tempdir_in(repository().join("target")).expect("a folder");
+    let whole = "resources: [../../deploy/kubernetes/overlays/ha]\n\
+        components: [../../deploy/kubernetes/components/monitoring, \
+        ../../deploy/kubernetes/components/autoscaling]\n";
+    let path = if overlay == WHOLE {
+        std::fs::write(folder.path().join("kustomization.yaml"), whole).expect("a file");
+        folder.path().to_owned()
+    } else {
+        repository()
+            .join("deploy/kubernetes/overlays")
+            .join(overlay)
+    };
+    objects(&text(&path))
+}
+
+fn text(folder: &Path) -> String {
     let output = Command::new("kubectl")
-        .args(["kustomize", "deploy/kubernetes/base"])
-        .current_dir(repository())
+        .arg("kustomize")
+        .arg(folder)
         .output()
         .expect("kubectl runs");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.is_empty(), "{said}");
     String::from_utf8(output.stdout).expect("manifests are text")
 }
 
-fn resource(kind: &str, name: &str) -> Value {
-    rendered()
-        .split("\n---\n")
+fn objects(text: &str) -> Vec<Value> {
+    text.split("\n---\n")
         .map(|text| serde_saphyr::from_str::<Value>(text).expect("a manifest is YAML"))
-        .find(|value| value["kind"] == kind && value["metadata"]["name"] == name)
-        .unwrap_or_else(|| panic!("no {kind} {name}"))
+        .collect()
 }
 
-fn workloads() -> [Value; 2] {
-    [
-        resource("DaemonSet", "lanekeeper-agent"),
-        resource("StatefulSet", "lanekeeper-server"),
-    ]
+fn find<'a>(objects: &'a [Value], kind: &str, name: &str) -> &'a Value {
+    let mut found = objects
+        .iter()
+        .filter(|value| value["kind"] == kind && value["metadata"]["name"] == name);
+    let object = found.next().unwrap_or_else(|| panic!("no {kind} {name}"));
+    assert!(found.next().is_none(), "two {kind} {name}");
+    object
+}
+
+fn of_kind<'a>(objects: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    objects
+        .iter()
+        .filter(|value| value["kind"] == kind)
+        .collect()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A workload with its pods.
+struct Workload {
+    name: String,
+    /// The command of the program that it runs.
+    command: String,
+    labels: Value,
+    pod: Value,
+    container: Value,
+    /// What the process finds in its environment; values from Secrets are empty.
+    environment: BTreeMap<String, String>,
+}
+
+fn workloads(objects: &[Value]) -> Vec<Workload> {
+    let of_kinds = ["DaemonSet", "StatefulSet", "Deployment"];
+    let found = of_kinds.iter().flat_map(|kind| of_kind(objects, kind));
+    found
+        .map(|object| {
+            let pod = &object["spec"]["template"]["spec"];
+            let containers = list(&pod["containers"]);
+            assert_eq!(containers.len(), 1);
+            let container = &containers[0];
+            let mut environment = BTreeMap::new();
+            for source in list(&container["envFrom"]) {
+                if let Some(name) = source["configMapRef"]["name"].as_str() {
+                    let map = &find(objects, "ConfigMap", name)["data"];
+                    let pairs = map.as_object().expect("data");
+                    let pair = |(name, value): (&String, &Value)| (name.clone(), string(value));
+                    environment.extend(pairs.iter().map(pair));
+                }
+            }
+            for variable in list(&container["env"]) {
+                let value = variable["value"].as_str().unwrap_or_default().to_owned();
+                environment.insert(string(&variable["name"]), value);
+            }
+            Workload {
+                name: string(&object["metadata"]["name"]),
+                command: string(&container["args"][0]),
+                labels: object["spec"]["template"]["metadata"]["labels"].clone(),
+                pod: pod.clone(),
+                container: container.clone(),
+                environment,
+            }
+        })
+        .collect()
+}
+
+fn string(value: &Value) -> String {
+    value.as_str().expect("a text").to_owned()
+}
+
+/// Each overlay's workloads: the agents and what they need.
+fn everything() -> Vec<(&'static str, Vec<Value>, Vec<Workload>)> {
+    ["single", "ha", WHOLE]
+        .into_iter()
+        .map(|overlay| {
+            let objects = rendered(overlay);
+            let workloads = workloads(&objects);
+            let commands = workloads.iter().map(|it| it.command.as_str());
+            let commands: BTreeSet<_> = commands.collect();
+            let wanted = match overlay {
+                "single" => BTreeSet::from(["agent", "server"]),
+                _ => BTreeSet::from(["agent", "control-plane", "dashboard-api"]),
+            };
+            assert_eq!(commands, wanted, "{overlay}");
+            (overlay, objects, workloads)
+        })
+        .collect()
+}
+
+/// Whether a selector picks what has these labels.
+fn selects(selector: &Value, labels: &Value) -> bool {
+    let exact = selector["matchLabels"].as_object().is_none_or(|wanted| {
+        let mut wanted = wanted.iter();
+        wanted.all(|(name, value)| labels[name] == *value)
+    });
+    let listed = list(&selector["matchExpressions"]).iter().all(|wanted| {
+        assert_eq!(wanted["operator"], "In");
+        list(&wanted["values"]).contains(&labels[string(&wanted["key"])])
+    });
+    exact && listed
+}
+
+/// Ports of a container by name.
+fn ports(workload: &Workload) -> BTreeMap<String, u64> {
+    let ports = list(&workload.container["ports"]).iter();
+    ports
+        .map(|port| {
+            let number = port["containerPort"].as_u64().expect("a port");
+            (string(&port["name"]), number)
+        })
+        .collect()
 }
 
 #[test]
 fn the_manifests_are_valid_against_the_api_schemas() {
     let validator = repository().join(".venv/bin/kubernetes-validate");
-    assert!(
-        validator.exists(),
-        "kubernetes-validate is not installed: make setup"
-    );
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("base.yaml");
-    std::fs::write(&file, rendered()).expect("the file can be written");
-    let output = Command::new(validator)
-        .arg("--strict")
-        .arg(&file)
-        .stdin(Stdio::null())
-        .output()
-        .expect("the validator runs");
-    let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
-    assert_eq!(said.matches(" passed for resource ").count(), 7, "{said}");
+    assert!(validator.exists(), "it is not installed: make setup");
+    for overlay in ["single", "ha", WHOLE] {
+        let objects = rendered(overlay);
+        let own = objects.iter().filter(|it| it["apiVersion"] != MONITORING);
+        let own: Vec<String> = own.map(Value::to_string).collect();
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("manifests.yaml");
+        std::fs::write(&file, own.join("\n---\n")).expect("the file can be written");
+        let output = Command::new(&validator)
+            .arg("--strict")
+            .arg(&file)
+            .stdin(Stdio::null())
+            .output()
+            .expect("the validator runs");
+        let said =
+            String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{said}");
+        let passed = said.matches(" passed for resource ").count();
+        assert_eq!(passed, own.len(), "{said}");
+        for object in &objects {
+            let is_outside = object["kind"] == "Namespace";
+            assert!(
+                is_outside || object["metadata"]["namespace"] == "lanekeeper",
+                "{object}"
+            );
+        }
+    }
 }
 
 #[test]
 fn containers_run_without_privileges() {
-    for workload in workloads() {
-        let pod = &workload["spec"]["template"]["spec"];
-        assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
-        assert_eq!(
-            pod["securityContext"]["seccompProfile"]["type"],
-            "RuntimeDefault"
-        );
-        assert_eq!(pod["automountServiceAccountToken"], false);
-        for container in pod["containers"].as_array().expect("containers") {
-            let context = &container["securityContext"];
-            assert_eq!(context["allowPrivilegeEscalation"], false, "{container}");
-            assert_eq!(context["readOnlyRootFilesystem"], true, "{container}");
-            assert_eq!(context["capabilities"]["drop"][0], "ALL", "{container}");
-            assert!(
-                container["resources"]["limits"]["memory"].is_string(),
-                "{container}"
-            );
-        }
-    }
-}
-
-#[test]
-fn probes_ask_the_ops_listener() {
-    for workload in workloads() {
-        let container = &workload["spec"]["template"]["spec"]["containers"][0];
-        for (probe, path) in [
-            ("startupProbe", "/livez"),
-            ("livenessProbe", "/livez"),
-            ("readinessProbe", "/readyz"),
-        ] {
-            let get = &container[probe]["httpGet"];
+    for (overlay, _, workloads) in everything() {
+        for workload in workloads {
+            let (pod, name) = (&workload.pod, &workload.name);
+            assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+            let seccomp = &pod["securityContext"]["seccompProfile"]["type"];
+            assert_eq!(seccomp, "RuntimeDefault");
+            assert_eq!(pod["automountServiceAccountToken"], false);
             assert_eq!(
-                (&get["path"], &get["port"]),
-                (&path.into(), &"ops".into()),
-                "{probe}"
+                pod["serviceAccountName"],
+                name.as_str(),
+                "an account of its own"
             );
+            let first = list(&pod["initContainers"]).iter();
+            for container in first.chain([&workload.container]) {
+                let context = &container["securityContext"];
+                assert_eq!(
+                    context["allowPrivilegeEscalation"], false,
+                    "{overlay} {container}"
+                );
+                assert_eq!(context["readOnlyRootFilesystem"], true, "{container}");
+                assert_eq!(
+                    context["capabilities"]["drop"],
+                    json!(["ALL"]),
+                    "{container}"
+                );
+                assert!(
+                    container["resources"]["limits"]["memory"].is_string(),
+                    "{container}"
+                );
+                let requests = &container["resources"]["requests"];
+                assert!(requests["cpu"].is_string() && requests["memory"].is_string());
+                // The one that gives the node's folder to the agent, and it can nothing else.
+                let owns = container["name"] == "own-cache";
+                let added = if owns { json!(["CHOWN"]) } else { Value::Null };
+                assert_eq!(context["capabilities"]["add"], added, "{container}");
+                assert!(owns || context["runAsUser"].is_null(), "{container}");
+            }
         }
     }
 }
 
 #[test]
-fn every_node_keeps_an_agent_while_agents_are_replaced() {
-    let strategy = &resource("DaemonSet", "lanekeeper-agent")["spec"]["updateStrategy"];
-    assert_eq!(strategy["rollingUpdate"]["maxSurge"], 1);
-    assert_eq!(strategy["rollingUpdate"]["maxUnavailable"], 0);
-    let service = resource("Service", "lanekeeper");
-    assert_eq!(service["spec"]["internalTrafficPolicy"], "Local");
+fn probes_ask_the_listener_that_answers_before_the_stores_are_there() {
+    for (_, _, workloads) in everything() {
+        for workload in workloads {
+            let wanted = if workload.command == "dashboard-api" {
+                "http"
+            } else {
+                "ops"
+            };
+            for (probe, path) in [
+                ("startupProbe", "/livez"),
+                ("livenessProbe", "/livez"),
+                ("readinessProbe", "/readyz"),
+            ] {
+                let get = &workload.container[probe]["httpGet"];
+                let asked = (&get["path"], &get["port"]);
+                assert_eq!(asked, (&path.into(), &wanted.into()), "{probe}");
+            }
+            assert!(ports(&workload).contains_key(wanted));
+        }
+    }
 }
 
 #[test]
-fn the_kubelet_waits_longer_than_the_agent_drains() {
-    let pod = &resource("DaemonSet", "lanekeeper-agent")["spec"]["template"]["spec"];
-    let container = &pod["containers"][0];
-    let seconds = |name: &str| -> u64 {
-        let variables = container["env"].as_array().expect("variables");
-        let variable = variables.iter().find(|variable| variable["name"] == name);
-        let value = variable.unwrap_or_else(|| panic!("no {name}"))["value"].as_str();
-        value
-            .and_then(|value| value.parse().ok())
-            .expect("a number")
-    };
-    let pre_stop = container["lifecycle"]["preStop"]["sleep"]["seconds"].as_u64();
-    let drain = pre_stop.expect("preStop sleeps")
-        + seconds("LANEKEEPER_DRAIN_PAUSE_SECS")
-        + seconds("LANEKEEPER_DRAIN_GRACE_SECS");
-    let grace = pod["terminationGracePeriodSeconds"]
-        .as_u64()
-        .expect("a grace period");
-    assert!(grace > drain, "{grace} s are not more than {drain} s");
+fn every_node_keeps_an_agent_and_every_service_its_replicas() {
+    for (overlay, objects, workloads) in everything() {
+        let agents = find(&objects, "DaemonSet", "lanekeeper-agent");
+        let update = &agents["spec"]["updateStrategy"]["rollingUpdate"];
+        assert_eq!(*update, json!({"maxSurge": 1, "maxUnavailable": 0}));
+        let service = find(&objects, "Service", "lanekeeper");
+        assert_eq!(service["spec"]["internalTrafficPolicy"], "Local");
+        let deployments = of_kind(&objects, "Deployment");
+        assert_eq!(deployments.is_empty(), overlay == "single");
+        for deployment in deployments {
+            let update = &deployment["spec"]["strategy"]["rollingUpdate"];
+            assert_eq!(*update, json!({"maxSurge": 1, "maxUnavailable": 0}));
+            let name = string(&deployment["metadata"]["name"]);
+            let workload = workloads.iter().find(|it| it.name == name).expect("it");
+            let budget = &find(&objects, "PodDisruptionBudget", &name)["spec"];
+            assert_eq!(budget["maxUnavailable"], 1);
+            let spread = &workload.pod["topologySpreadConstraints"][0];
+            assert_eq!(spread["topologyKey"], "topology.kubernetes.io/zone");
+            let apart = &workload.pod["affinity"]["podAntiAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
+                [0]["podAffinityTerm"];
+            assert_eq!(apart["topologyKey"], "kubernetes.io/hostname");
+            for selector in [
+                &budget["selector"],
+                &spread["labelSelector"],
+                &apart["labelSelector"],
+            ] {
+                assert!(selects(selector, &workload.labels), "{selector}");
+                let others = workloads.iter().filter(|it| it.name != name);
+                assert!(others.into_iter().all(|it| !selects(selector, &it.labels)));
+            }
+            // Where an autoscaler counts, the manifest does not.
+            let replicas = deployment["spec"]["replicas"].as_u64();
+            if overlay == WHOLE {
+                assert_eq!(replicas, None);
+                let scaler = &find(&objects, "HorizontalPodAutoscaler", &name)["spec"];
+                assert_eq!(scaler["scaleTargetRef"]["name"], name.as_str());
+                assert!(scaler["minReplicas"].as_u64() >= Some(2));
+            } else {
+                assert!(replicas >= Some(2));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_kubelet_waits_longer_than_a_process_needs_to_end() {
+    for (_, _, workloads) in everything() {
+        for workload in workloads {
+            let pre_stop = workload.container["lifecycle"]["preStop"]["sleep"]["seconds"].as_u64();
+            let pre_stop = pre_stop.expect("preStop sleeps");
+            let seconds = |name: &str| workload.environment[name].parse::<u64>().expect("seconds");
+            let end = match workload.command.as_str() {
+                "agent" => {
+                    seconds("LANEKEEPER_DRAIN_PAUSE_SECS") + seconds("LANEKEEPER_DRAIN_GRACE_SECS")
+                }
+                _ => SERVER_END_SECS,
+            };
+            let grace = workload.pod["terminationGracePeriodSeconds"].as_u64();
+            assert!(grace > Some(pre_stop + end), "{} {grace:?}", workload.name);
+        }
+    }
 }
 
 #[test]
 fn no_manifest_holds_a_secret() {
-    let text = rendered();
-    assert!(
-        !text.contains("kind: Secret\n"),
-        "secrets are referred to, never shipped"
-    );
-    assert!(!text.to_lowercase().contains("api_key:"), "{text}");
+    for (_, objects, workloads) in everything() {
+        assert!(of_kind(&objects, "Secret").is_empty());
+        for workload in workloads {
+            for name in ["LANEKEEPER_DATABASE_URL", "LANEKEEPER_REDIS_URL"] {
+                let value = workload.environment.get(name);
+                assert!(value.is_none_or(String::is_empty), "{name}");
+            }
+            // The authority's key goes where certificates are made and nowhere else.
+            let volumes = Value::from(list(&workload.pod["volumes"])).to_string();
+            let has_key = volumes.contains("\"secretName\":\"lanekeeper-authority\"");
+            let issues = ["server", "control-plane"].contains(&workload.command.as_str());
+            assert_eq!(has_key, issues, "{}", workload.name);
+        }
+    }
 }
 
 #[test]
-fn every_flag_named_in_the_manifests_exists() {
-    let help = |command: &str| {
-        let binary = lanekeeper_tests::target_folder().join("lanekeeper");
-        let output = Command::new(binary)
-            .args([command, "--help"])
-            .output()
-            .expect("it runs");
-        String::from_utf8(output.stdout).expect("help is text")
-    };
-    for (workload, command) in workloads().iter().zip(["agent", "server"]) {
-        let help = help(command);
-        let variables = workload["spec"]["template"]["spec"]["containers"][0]["env"].as_array();
-        for variable in variables.expect("variables") {
-            let name = variable["name"].as_str().expect("a name");
+fn every_variable_named_in_the_manifests_is_one_of_its_command() {
+    for (_, _, workloads) in everything() {
+        for workload in workloads {
+            let output = Command::new(lanekeeper_tests::target_folder().join("lanekeeper"))
+                .args([workload.command.as_str(), "--help"])
+                .output()
+                .expect("it runs");
+            let help = String::from_utf8(output.stdout).expect("help is text");
+            for name in workload.environment.keys() {
+                let listed = help.lines().any(|line| {
+                    let after = line.split(&format!("env: {name}")).nth(1);
+                    after.is_some_and(|after| after.starts_with(['=', ']']))
+                });
+                assert!(listed, "{} does not read {name}", workload.command);
+            }
+            let mounts = list(&workload.container["volumeMounts"]);
+            let paths: Vec<_> = mounts.iter().map(|it| string(&it["mountPath"])).collect();
+            for (name, value) in &workload.environment {
+                // A file or folder that a flag names lies on a mounted volume.
+                if value.starts_with('/') {
+                    let mounted = paths.iter().any(|path| value.starts_with(path));
+                    assert!(mounted, "{name}={value} is on no volume");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_agents_show_is_what_the_control_plane_lets_in() {
+    for (_, objects, workloads) in everything() {
+        let by = |commands: &[&str]| {
+            let mut found = workloads.iter();
+            found
+                .find(|it| commands.contains(&it.command.as_str()))
+                .expect("it")
+        };
+        let (agent, plane) = (by(&["agent"]), by(&["server", "control-plane"]));
+        let sources = list(&agent.pod["volumes"])
+            .iter()
+            .flat_map(|it| list(&it["projected"]["sources"]));
+        let token = sources
+            .map(|it| &it["serviceAccountToken"])
+            .find(|it| !it.is_null());
+        let token = token.expect("a projected token");
+        // The program's own word for itself, which the control plane expects unless told otherwise.
+        assert_eq!(token["audience"], "lanekeeper");
+        assert!(
+            !plane
+                .environment
+                .contains_key("LANEKEEPER_KUBERNETES_AUDIENCE")
+        );
+        let account = string(&agent.pod["serviceAccountName"]);
+        let gateway = &agent.environment["LANEKEEPER_GATEWAY"];
+        let expected = format!("lanekeeper/{account}={gateway}");
+        assert_eq!(
+            plane.environment["LANEKEEPER_KUBERNETES_GATEWAYS"],
+            expected
+        );
+
+        // Agents dial a service by a name that is in the control plane's certificate.
+        let url = &agent.environment["LANEKEEPER_CONTROL_PLANE"];
+        let (host, port) = url
+            .trim_start_matches("https://")
+            .split_once(':')
+            .expect("a port");
+        let names = plane.environment["LANEKEEPER_TLS_NAMES"].split(',');
+        assert!(names.into_iter().any(|name| name == host), "{host}");
+        let service = find(&objects, "Service", host);
+        let selector = json!({"matchLabels": service["spec"]["selector"]});
+        assert!(selects(&selector, &plane.labels));
+        assert_eq!(service["spec"]["ports"][0]["port"].to_string(), port);
+    }
+}
+
+#[test]
+fn services_and_network_policies_name_ports_that_somebody_listens_on() {
+    for (overlay, objects, workloads) in everything() {
+        for service in of_kind(&objects, "Service") {
+            let selector = json!({"matchLabels": service["spec"]["selector"]});
+            let chosen = workloads.iter().find(|it| selects(&selector, &it.labels));
+            let chosen = chosen.unwrap_or_else(|| panic!("{overlay}: nobody behind {service}"));
+            for port in list(&service["spec"]["ports"]) {
+                let target = string(&port["targetPort"]);
+                assert!(ports(chosen).contains_key(&target), "{service}");
+            }
+        }
+        let policies = of_kind(&objects, "NetworkPolicy");
+        let closed = find(&objects, "NetworkPolicy", "default-deny");
+        let wanted = json!({"podSelector": {}, "policyTypes": ["Ingress", "Egress"]});
+        assert_eq!(closed["spec"], wanted);
+        // A port that is served and not open, or open and not served, is a mistake.
+        for workload in &workloads {
+            let chosen = policies.iter().map(|policy| &policy["spec"]);
+            let chosen = chosen.filter(|spec| selects(&spec["podSelector"], &workload.labels));
+            let rules = chosen.flat_map(|spec| list(&spec["ingress"]));
+            let open = rules.flat_map(|rule| list(&rule["ports"]));
+            let open: BTreeSet<_> = open.filter_map(|port| port["port"].as_u64()).collect();
+            let served: BTreeSet<_> = ports(workload).into_values().collect();
+            assert_eq!(open, served, "{}", workload.name);
+        }
+        // Agents reach the control plane's pods, and no cloud's metadata service.
+        let agent = &find(&objects, "NetworkPolicy", "agent")["spec"]["egress"];
+        let plane = workloads
+            .iter()
+            .find(|it| it.environment.contains_key("LANEKEEPER_CA_KEY"));
+        let plane = plane.expect("a control plane");
+        assert!(selects(&agent[0]["to"][0]["podSelector"], &plane.labels));
+        assert_eq!(
+            agent[1]["to"][0]["ipBlock"]["except"],
+            json!(["169.254.0.0/16"])
+        );
+    }
+}
+
+#[test]
+fn what_is_scraped_is_there_and_alerts_go_by_series_that_exist() {
+    let objects = rendered(WHOLE);
+    let services = of_kind(&objects, "Service");
+    let monitors = of_kind(&objects, "ServiceMonitor");
+    assert_eq!(monitors.len(), 2);
+    for monitor in monitors {
+        let spec = &monitor["spec"];
+        assert_eq!(spec["jobLabel"], "app.kubernetes.io/name");
+        let chosen = services
+            .iter()
+            .filter(|it| selects(&spec["selector"], &it["metadata"]["labels"]));
+        let chosen: Vec<_> = chosen.collect();
+        assert_eq!(chosen.len(), 1, "{monitor}");
+        let named = &chosen[0]["metadata"]["labels"]["app.kubernetes.io/name"];
+        assert_eq!(*named, monitor["metadata"]["name"], "the job's name");
+        for endpoint in list(&spec["endpoints"]) {
+            assert_eq!(endpoint["path"], "/metrics");
+            let mut ports = list(&chosen[0]["spec"]["ports"]).iter();
             assert!(
-                help.contains(&format!("env: {name}")),
-                "{command} does not read {name}"
+                ports.any(|port| port["name"] == endpoint["port"]),
+                "{monitor}"
             );
         }
     }
+
+    let described = std::fs::read_to_string(repository().join("docs/metrics.md")).expect("a page");
+    let groups = &find(&objects, "PrometheusRule", "lanekeeper")["spec"]["groups"];
+    let rules: Vec<_> = list(groups)
+        .iter()
+        .flat_map(|group| list(&group["rules"]))
+        .collect();
+    let names: BTreeSet<_> = rules.iter().map(|rule| string(&rule["alert"])).collect();
+    assert_eq!(names.len(), rules.len());
+    for wanted in [
+        "CertificateNearEnd",
+        "SessionsLost",
+        "RevisionRefused",
+        "PoolExhausted",
+    ] {
+        assert!(names.contains(&format!("Lanekeeper{wanted}")), "{wanted}");
+    }
+    let expressions: Vec<_> = rules.iter().map(|rule| &rule["expr"]).collect();
+    for (rule, selectors) in rules.iter().zip(selectors(&json!(expressions))) {
+        let severity = string(&rule["labels"]["severity"]);
+        assert!(
+            ["warning", "critical"].contains(&severity.as_str()),
+            "{rule}"
+        );
+        assert!(rule["annotations"]["summary"].is_string(), "{rule}");
+        assert!(rule["annotations"]["description"].is_string(), "{rule}");
+        assert!(!list(&selectors).is_empty(), "{rule}");
+        for selector in list(&selectors) {
+            let name = string(&selector["name"]);
+            if name == "up" {
+                continue;
+            }
+            let line = described.lines().find_map(|line| {
+                let rest = line.strip_prefix("| `")?.strip_prefix(name.as_str())?;
+                rest.starts_with(['{', '`']).then_some(rest)
+            });
+            let line = line.unwrap_or_else(|| panic!("docs/metrics.md lacks {name} of {rule}"));
+            let labels = line.split('`').next().unwrap_or_default();
+            let labels: BTreeSet<_> = labels.split(['{', '}', ',']).collect();
+            for label in list(&selector["labels"]) {
+                let label = string(label);
+                // Made by the scrape.
+                assert!(
+                    label == "job" || labels.contains(label.as_str()),
+                    "{label} of {name}"
+                );
+            }
+        }
+    }
+}
+
+/// What each expression asks for, by a parser of the language.
+fn selectors(expressions: &Value) -> Vec<Value> {
+    let root = repository();
+    let python = root.join(".venv/bin/python");
+    assert!(python.exists(), "it is not installed: make setup");
+    let mut child = Command::new(python)
+        .arg(root.join("tests/python/rules.py"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    stdin
+        .write_all(expressions.to_string().as_bytes())
+        .expect("it reads");
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "an expression is no PromQL");
+    serde_json::from_slice(&output.stdout).expect("a list")
 }
