@@ -1,6 +1,7 @@
 """How each vendor's own package is asked: one function for each of its operations.
 
-All retries of the packages are off, so whatever a gateway lets through is seen.
+All retries of the packages are off but for `connect_patient`, so whatever a gateway lets through is
+seen.
 """
 
 from types import SimpleNamespace
@@ -31,6 +32,18 @@ def connect(url, key="caller", gemini_version="v1beta"):
         anthropic=anthropic.Anthropic(base_url=url, api_key=key, max_retries=0, timeout=TIMEOUT_SECS),
         gemini=genai.Client(api_key=key, http_options=options),
         cohere=cohere.ClientV2(base_url=url, api_key=key, max_retries=0, timeout=TIMEOUT_SECS),
+    )
+
+
+def connect_patient(url, key="caller"):
+    """A client of each package with the retries it makes when nobody says otherwise; Google's makes
+    none then, so it has its own defaults for those who want them."""
+    options = types.HttpOptions(base_url=url, retry_options=types.HttpRetryOptions())
+    return SimpleNamespace(
+        openai=openai.OpenAI(base_url=f"{url}/v1", api_key=key),
+        anthropic=anthropic.Anthropic(base_url=url, api_key=key),
+        gemini=genai.Client(api_key=key, http_options=options),
+        cohere=cohere.ClientV2(base_url=url, api_key=key),
     )
 
 

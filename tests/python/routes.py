@@ -3,13 +3,17 @@ JSON: good answers under every name a model has, and failures as each package's 
 
 The agent serves, for each protocol P, the pool P-pool over the lane P-lane of the provider P, and
 lanes that fail: P-400, P-503, P-cut (within its answer), P-error (an error in the midst of a stream)
-and, as each rests after one call, P-429-0 and up (Retry-After 7). The guarded agent lets in the key
+and, as each rests after one call, P-429-0 and up (Retry-After 7). The lanes P-once-429-N and
+P-once-503-N fail once, with Retry-After 1, and are good afterwards. The guarded agent lets in the key
 "sesame", and that to the pools only.
 """
 
 import argparse
+import asyncio
 import json
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import anthropic
 import cohere
@@ -18,6 +22,7 @@ import openai
 from cohere.core.api_error import ApiError
 from google.genai import errors
 
+import asynchronous
 import packages
 from packages import OPERATIONS, connect
 
@@ -196,6 +201,88 @@ def failures(tally, url, guarded):
                 check(503, clients, f"{protocol}-cut")
 
 
+async def asynchronous_calls(tally, url):
+    """The packages' asynchronous clients, all calls at once: good answers and failures."""
+    clients = asynchronous.connect(url)
+
+    async def good(protocol, operation, expected):
+        model = f"{protocol}-pool"
+        try:
+            got = await operation(clients, model)
+        except Exception as error:
+            got = error
+        tally.equal(f"async {operation.__name__} {model}", got, expected)
+
+    async def raises(operation, model, exceptions):
+        try:
+            got = await operation(clients, model)
+        except Exception as error:
+            got = error
+        what = f"async {operation.__name__} {model}: {got!r}"
+        tally.equal(what, isinstance(got, exceptions), True)
+
+    calls = []
+    for protocol, operations in asynchronous.OPERATIONS.items():
+        for operation, expected in operations.items():
+            calls += [good(protocol, operation, expected) for _ in range(3)]
+            calls.append(raises(operation, "nowhere", EXCEPTIONS[protocol][404]))
+            calls.append(raises(operation, f"{protocol}-503", EXCEPTIONS[protocol][503]))
+            if operation.__name__.endswith("_stream"):
+                for fault in ("cut", "error"):
+                    calls.append(raises(operation, f"{protocol}-{fault}", BREAKS[protocol]))
+    await asyncio.gather(*calls)
+
+
+def retries(tally, url):
+    """The packages' own retries wait as long as the gateway says, and succeed."""
+    patient = packages.connect_patient(url)
+    patient_async = asynchronous.connect_patient(url)
+    calls = []
+    for protocol, operations in OPERATIONS.items():
+        whole, stream = list(operations)[:2]
+        whole_async, stream_async = list(asynchronous.OPERATIONS[protocol])[:2]
+        for status in (429, 503):
+            lane = f"{protocol}-once-{status}"
+            calls.append((whole, patient, f"{lane}-0"))
+            calls.append((whole_async, patient_async, f"{lane}-1"))
+            # Cohere's package tries no stream again.
+            if protocol != "cohere":
+                calls.append((stream, patient, f"{lane}-2"))
+                calls.append((stream_async, patient_async, f"{lane}-3"))
+
+    def timed(call):
+        operation, clients, model = call
+        began = time.monotonic()
+        try:
+            got = operation(clients, model)
+        except Exception as error:
+            got = error
+        return got, time.monotonic() - began
+
+    async def timed_async(call):
+        operation, clients, model = call
+        began = time.monotonic()
+        try:
+            got = await operation(clients, model)
+        except Exception as error:
+            got = error
+        return got, time.monotonic() - began
+
+    async def all_async(some):
+        return await asyncio.gather(*map(timed_async, some))
+
+    blocking = [call for call in calls if call[1] is patient]
+    waiting = [call for call in calls if call[1] is patient_async]
+    with ThreadPoolExecutor(len(blocking)) as pool:
+        running = pool.map(timed, blocking)
+        outcomes = list(zip(waiting, asyncio.run(all_async(waiting))))
+        outcomes += zip(blocking, running)
+    for (operation, _, model), (got, took) in outcomes:
+        what = f"with retries {operation.__name__} {model}"
+        tally.equal(what, got, packages.TEXT)
+        tally.equal(f"{what} waited after {took:.2f} s", took >= 0.99, True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--guarded", required=True)
@@ -205,6 +292,8 @@ def main():
     good_answers(tally, options.agent)
     lists(tally, options.guarded)
     failures(tally, options.agent, options.guarded)
+    asyncio.run(asynchronous_calls(tally, options.agent))
+    retries(tally, options.agent)
     json.dump({"calls": tally.checks, "failures": tally.failures}, sys.stdout)
 
 
