@@ -19,7 +19,7 @@ pub(crate) mod tokens;
 use crate::auth::Caller;
 use crate::clock;
 use crate::error::Error;
-use lanekeeper_store::Change;
+use lanekeeper_store::{Change, TEXT_MAX};
 
 /// What a list's query may hold.
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
@@ -45,10 +45,17 @@ pub(crate) struct ChangeQuery {
 /// A message goes to terminals and logs, where control characters could pretend to be something else.
 fn change(caller: &Caller, message: Option<String>) -> Result<Change, Error> {
     let message = message.unwrap_or_default();
-    if message.chars().any(char::is_control) {
+    let reason = if message.len() > TEXT_MAX {
+        Some(format!("must not be longer than {TEXT_MAX} bytes"))
+    } else if message.chars().any(char::is_control) {
+        Some("must not have control characters or line ends".to_owned())
+    } else {
+        None
+    };
+    if let Some(reason) = reason {
         return Err(Error::InvalidParameter {
             name: "message".to_owned(),
-            reason: "must not have control characters or line ends".to_owned(),
+            reason,
         });
     }
     Ok(Change {

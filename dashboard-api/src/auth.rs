@@ -136,7 +136,9 @@ pub(crate) async fn guard(
     if let Some(action) = guard.action
         && let Some(reason) = refusal(&answered)
     {
-        guard.app.record_refused(&who, action, &path, reason).await;
+        // Nobody learns that an attempt failed unless it is on record.
+        let recorded = guard.app.record_refused(&who, action, &path, reason);
+        recorded.await?;
     }
     answered
 }

@@ -139,7 +139,19 @@ fn counted(problems: &[lanekeeper_model::Problem]) -> String {
 /// The code of the entry with which the model ends a list that it cut.
 const CUT_LIST: &str = "too_many_problems";
 
-/// One thing that is wrong with a body or a parameter.
+/// Longest text of an answer that repeats what a client sent, bytes: a key may be as long as a body.
+const MAX_TEXT_BYTES: usize = 2048;
+
+/// A text within its bound.
+pub(crate) fn cut(mut text: String) -> String {
+    if text.len() > MAX_TEXT_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text.push('…');
+    }
+    text
+}
+
+/// One thing that is wrong with a body or a parameter. Its texts end after 2,048 bytes.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct Fault {
     /// Where in the body, as an RFC 6901 pointer; absent when it is not about the body.
@@ -158,10 +170,10 @@ impl Fault {
     /// A fault at `pointer` of the body.
     pub(crate) fn at(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
         Self {
-            pointer: Some(pointer.into()),
+            pointer: Some(cut(pointer.into())),
             parameter: None,
             code: code.to_owned(),
-            message: message.into(),
+            message: cut(message.into()),
         }
     }
 }
@@ -178,10 +190,10 @@ impl From<lanekeeper_store::Error> for Error {
 impl From<lanekeeper_model::Problem> for Fault {
     fn from(problem: lanekeeper_model::Problem) -> Self {
         Self {
-            pointer: Some(problem.pointer),
+            pointer: Some(cut(problem.pointer)),
             parameter: None,
             code: problem.code,
-            message: problem.message,
+            message: cut(problem.message),
         }
     }
 }
@@ -218,9 +230,9 @@ impl Error {
     fn parameter_fault(&self, name: &str) -> Fault {
         Fault {
             pointer: None,
-            parameter: Some(name.to_owned()),
+            parameter: Some(cut(name.to_owned())),
             code: self.code().to_owned(),
-            message: self.to_string(),
+            message: cut(self.to_string()),
         }
     }
 }

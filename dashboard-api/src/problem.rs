@@ -4,7 +4,7 @@
 //! the request's id and writes the body. So an answer of a library (a 405, a 413 of the framework)
 //! takes the same path and looks the same.
 
-use crate::error::{Error, Fault};
+use crate::error::{Error, Fault, cut};
 use axum::response::{IntoResponse, Response};
 use http::header::{ETAG, HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderMap, StatusCode};
@@ -47,7 +47,7 @@ impl ProblemDocument {
             StatusCode::INTERNAL_SERVER_ERROR => {
                 format!("the server failed; its log has the cause under request {request_id}")
             }
-            _ => error.to_string(),
+            _ => cut(error.to_string()),
         };
         let mut errors = error.faults();
         errors.truncate(MAX_FAULTS);

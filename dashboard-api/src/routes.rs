@@ -131,6 +131,7 @@ pub(crate) fn table() -> Vec<Route> {
             routes!(admin::identities::retire_authority),
         ),
         read(ADMIN, routes!(admin::audit::list)),
+        read(ADMIN, routes!(admin::audit::verify)),
         read(VIEWER, routes!(session::show)),
         read(Access::Public, routes!(session::sign_in)),
         read(Access::Public, routes!(session::sign_out)),

@@ -82,7 +82,10 @@ pub(crate) async fn undrain(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Forget an agent. One that still runs, and may join, comes back with its next session.
+/// Forget an agent and revoke the certificate that it came with: its session ends within 5 s and it
+/// is not let in again by it. Where a later process of the same agent came with that certificate, the
+/// certificate stays. An agent without one, of a server without TLS, is forgotten only, and comes
+/// back with its next report.
 #[utoipa::path(
     delete,
     path = "/admin/v1/agents/{id}",
@@ -90,7 +93,7 @@ pub(crate) async fn undrain(
     tag = "agents",
     params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
     responses(
-        (status = 204, description = "Forgotten"),
+        (status = 204, description = "Forgotten, and its certificate, if it had one, revoked"),
         (status = 404, description = "There is no such agent",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
@@ -102,7 +105,9 @@ pub(crate) async fn forget(
     Query(query): Query<ChangeQuery>,
 ) -> Result<StatusCode, Error> {
     let change = change(&caller, query.message)?;
-    app.store.forget_agent(&id, &change).await?;
+    if app.store.forget_agent(&id, &change).await? {
+        app.announce_identity_revocation().await;
+    }
     let picture = app.fleet.picture().await?;
     if let Some(gateway) = picture.gateway_of(&id) {
         app.live.forget(&gateway, &id).await?;

@@ -99,7 +99,14 @@ pub(crate) async fn replace(
     let based_on = IfMatch::required(&headers)?;
     let checked = document.check(Some(&gateway)).await?;
     let next = Next::Whole(&checked.document);
-    write(&app, &change(&caller, query.message)?, &gateway, &based_on, next).await
+    write(
+        &app,
+        &change(&caller, query.message)?,
+        &gateway,
+        &based_on,
+        next,
+    )
+    .await
 }
 
 /// Change parts of the document by a JSON merge patch: null removes a key.

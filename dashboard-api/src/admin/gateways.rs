@@ -6,7 +6,7 @@ use crate::auth::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::document::Document;
-use crate::input::precondition::{IfMatch, revision_tag};
+use crate::input::precondition::{IfMatch, held, revision_tag};
 use crate::input::{Path, Query, cursor};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -131,7 +131,8 @@ pub(crate) async fn create(
     tag = "gateways",
     params(("gateway" = String, Path, description = "The gateway's name")),
     responses(
-        (status = 200, description = "The gateway", body = GatewayInfo),
+        (status = 200, description = "The gateway; ETag is its current revision", body = GatewayInfo),
+        (status = 304, description = "The client holds this revision"),
         (status = 404, description = "There is no such gateway",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
@@ -139,6 +140,7 @@ pub(crate) async fn create(
 pub(crate) async fn show(
     State(app): State<App>,
     Path(name): Path<String>,
+    headers: HeaderMap,
 ) -> Result<Response, Error> {
     let row = app
         .store
@@ -148,8 +150,11 @@ pub(crate) async fn show(
             kind: "gateway",
             name: name.clone(),
         })?;
-    let headers = [(ETAG, revision_tag(row.revision))];
-    Ok((headers, axum::Json(GatewayInfo::from(row))).into_response())
+    let tag = revision_tag(row.revision);
+    if held(&headers, &tag) {
+        return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
+    }
+    Ok(([(ETAG, tag)], axum::Json(GatewayInfo::from(row))).into_response())
 }
 
 /// Delete a gateway. Its agents keep serving what they have; its history stays in the audit trail.

@@ -1,8 +1,8 @@
 //! One provider, lane or pool at a time. Each write is a whole new revision, checked as a whole.
 
 use super::config::{Next, write};
-use super::{ChangeQuery, change};
 use super::revisions::RevisionInfo;
+use super::{ChangeQuery, change};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::Error;

@@ -182,7 +182,7 @@ pub(crate) async fn start(
         hash: &hash,
         plan: plan.as_ref(),
     };
-    let change = change(&caller, message)?;
+    let change = change(&caller, message).map_err(form::in_body)?;
     let base = based_on.over(current.number);
     let stored = app
         .store

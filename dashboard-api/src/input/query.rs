@@ -26,7 +26,7 @@ where
 /// each route by its guard, with the parameters it documents.
 pub(crate) fn check_names(uri: &Uri, known: &[String]) -> Result<(), Error> {
     let mut seen = BTreeSet::new();
-    for (name, _) in from_uri::<Vec<(String, String)>>(uri)? {
+    for (name, value) in from_uri::<Vec<(String, String)>>(uri)? {
         if !known.contains(&name) {
             let known = if known.is_empty() {
                 "none".to_owned()
@@ -34,6 +34,14 @@ pub(crate) fn check_names(uri: &Uri, known: &[String]) -> Result<(), Error> {
                 known.join(", ")
             };
             return Err(Error::UnknownParameter { name, known });
+        }
+        // What a decoder puts in place of bytes that are no text; a filter by it would match nothing
+        // and look healthy.
+        if value.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(Error::InvalidParameter {
+                name,
+                reason: "must be UTF-8".to_owned(),
+            });
         }
         if !seen.insert(name.clone()) {
             return Err(Error::InvalidParameter {
@@ -117,6 +125,18 @@ mod tests {
             read("?gateway=a&gateway=b"),
             Err(Error::InvalidParameter { name, .. }) if name == "gateway"
         ));
+    }
+
+    #[test]
+    fn a_value_that_is_no_text_is_refused() {
+        for query in ["?gateway=%ff", "?gateway=a%c3", "?limit=%80"] {
+            assert!(
+                matches!(read(query), Err(Error::InvalidParameter { .. })),
+                "{query}"
+            );
+        }
+        let kept = read("?gateway=%E4%B8%AD").unwrap();
+        assert_eq!(kept.gateway.as_deref(), Some("中"));
     }
 
     #[test]

@@ -34,6 +34,12 @@ async fn a_gateway_is_created_listed_shown_and_deleted() {
         .await;
     problem(again, 409, "already_exists").await;
 
+    for path in ["/admin/v1/gateways/edge", CONFIG] {
+        let held = server
+            .request(Method::GET, path)
+            .header("if-none-match", "\"1\"");
+        assert_eq!(held.send().await.unwrap().status(), 304, "{path}");
+    }
     let listed = server.get_json("/admin/v1/gateways").await;
     assert_eq!(listed["gateways"][0]["name"], "edge");
     assert_eq!(listed["next_cursor"], Value::Null);
@@ -374,6 +380,12 @@ async fn every_write_is_in_the_audit_trail() {
         200
     );
     let trail = server.get_json("/admin/v1/audit").await;
+    let verified = server.get_json("/admin/v1/audit/verify").await;
+    let entries = trail["entries"].as_array().unwrap().len();
+    assert_eq!(
+        verified,
+        json!({"intact": true, "entries": entries, "broken_at": null, "reason": null})
+    );
     let actions: Vec<_> = trail["entries"]
         .as_array()
         .unwrap()

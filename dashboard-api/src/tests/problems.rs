@@ -285,3 +285,125 @@ async fn a_list_of_errors_that_is_cut_says_how_many_there_were() {
     assert!(detail.contains("1200 problems in all"), "{detail}");
     server.stop().await;
 }
+
+/// A path of the table with names in place of its parameters.
+fn named_path(path: &str) -> String {
+    path.replace("{gateway}", "edge")
+        .replace("{section}", "pools")
+        .replace("{name}", "chat")
+        .replace("{revision}", "1")
+        .replace("{id}", "x")
+        .replace("{*file}", "index.css")
+}
+
+#[tokio::test]
+async fn every_route_answers_head_as_get_and_tells_its_methods_and_bears_no_other_spelling() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let mut reads = 0;
+    for route in crate::routes::table() {
+        let path = named_path(&route.path);
+        let refused = server.request(Method::OPTIONS, &path).send().await.unwrap();
+        let allowed = refused.headers()["allow"].to_str().unwrap().to_owned();
+        assert!(allowed.contains(route.method.as_str()), "{path}: {allowed}");
+        problem(refused, 405, "method_not_allowed").await;
+        if !path.ends_with('/') {
+            let slashed = server
+                .request(route.method.clone(), &format!("{path}/"))
+                .send()
+                .await
+                .unwrap();
+            assert!(!slashed.status().is_success() || path == "/docs", "{path}/");
+        }
+        if route.method != Method::GET || path.ends_with("/stream") {
+            continue;
+        }
+        let get = server.get(&path).await;
+        let head = server.request(Method::HEAD, &path).send().await.unwrap();
+        assert_eq!(head.status(), get.status(), "{path}");
+        for name in ["content-type", "etag", "cache-control"] {
+            assert_eq!(head.headers().get(name), get.headers().get(name), "{path}");
+        }
+        assert!(head.bytes().await.unwrap().is_empty(), "{path}");
+        reads += 1;
+    }
+    assert!(reads > 20, "{reads}");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_a_client_sent_is_repeated_within_a_bound() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let key = "k".repeat(1_000_000);
+    let config = "/admin/v1/gateways/edge/config";
+    for (method, path, body) in [
+        (
+            Method::PUT,
+            config.to_owned(),
+            json!({"gateway": "edge", (key.clone()): 1}),
+        ),
+        (
+            Method::PATCH,
+            config.to_owned(),
+            json!({"pools": {(key.clone()): {}}}),
+        ),
+        (
+            Method::POST,
+            format!("{config}/validate"),
+            json!({"gateway": key}),
+        ),
+        (
+            Method::POST,
+            "/admin/v1/tokens".to_owned(),
+            json!({(key[..60_000].to_owned()): 1}),
+        ),
+        (
+            Method::GET,
+            format!("/admin/v1/gateways/{}", &key[..9_000]),
+            json!({}),
+        ),
+        (
+            Method::GET,
+            format!("/api/v1/summary?{}=1", &key[..9_000]),
+            json!({}),
+        ),
+    ] {
+        let request = server.request(method, &path).header("if-match", "*");
+        let answer = request.json(&body).send().await.unwrap();
+        let length = answer.bytes().await.unwrap().len();
+        assert!((1..20_000).contains(&length), "{}: {length}", &path[..20]);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn reason_that_cannot_be_kept_is_named_where_it_was_given() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let long = "m".repeat(5000);
+    for message in [long.as_str(), "two%0Alines", "%00", "%1b[31m"] {
+        let path = format!("/admin/v1/gateways/edge/revisions/1/rollback?message={message}");
+        let refused = server.request(Method::POST, &path).send().await.unwrap();
+        let body = problem(refused, 400, "invalid_parameter").await;
+        assert_eq!(body["errors"][0]["parameter"], "message");
+    }
+    for message in [long.as_str(), "two\nlines", "\u{0}"] {
+        let body = json!({"revision": 1, "message": message});
+        let path = "/admin/v1/gateways/edge/rollouts";
+        let refused = server.send_json(Method::POST, path, &body).await;
+        let body = problem(refused, 400, "invalid_body").await;
+        assert_eq!(pointers(&body), ["/message"]);
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn two_tokens_of_one_request_let_nobody_in() {
+    let server = Server::start().await;
+    let other = server.token(Role::Viewer, None).await.1;
+    let request = server.request(Method::GET, "/api/v1/summary");
+    let request = request.header("authorization", format!("Bearer {other}"));
+    problem(request.send().await.unwrap(), 401, "unauthenticated").await;
+    server.stop().await;
+}

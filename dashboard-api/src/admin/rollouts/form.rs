@@ -95,6 +95,16 @@ pub(super) fn read(body: Value) -> Result<Start, Error> {
     }
 }
 
+/// What is wrong with a text that other routes take as a parameter and this one in its body.
+pub(super) fn in_body(error: Error) -> Error {
+    match error {
+        Error::InvalidParameter { name, reason } => {
+            Error::InvalidBody(vec![Fault::at(format!("/{name}"), "invalid_value", reason)])
+        }
+        other => other,
+    }
+}
+
 /// What is wrong with the document, seen from the body it came in.
 pub(super) fn in_document(error: Error) -> Error {
     match error {
