@@ -8,10 +8,12 @@ mod authority;
 mod clock;
 mod config;
 mod config_watch;
+mod copies;
 mod core;
 mod drain_watch;
 mod enrol;
 mod error;
+mod frames;
 mod grpc;
 mod housekeeping;
 mod intake;
@@ -23,23 +25,28 @@ mod outbox;
 mod outgoing;
 mod override_watch;
 mod pace;
+mod poll;
+mod report_pace;
 mod rollout;
 mod run;
 mod session;
 mod session_epoch;
 mod sessions;
 mod share;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod standing;
 mod stream;
 mod target;
 mod throttle;
 mod tls;
+mod trace;
 mod trust;
 
 pub use authority::{AuthorityError, AuthorityFiles, rotate_authority};
 pub use config::{
-    CERTIFICATE_LIFE, Config, Enrolment, GRPC_PORT, Kubernetes, OPS_PORT, ServerTls, Timing,
-    Transport,
+    CERTIFICATE_LIFE, Config, Enrolment, GRPC_PORT, KeySource, KeyUrl, Kubernetes, OPS_PORT,
+    ServerTls, Timing, Transport,
 };
 pub use error::Error;
-pub use run::{Addresses, run};
+pub use run::{Addresses, run, run_when};

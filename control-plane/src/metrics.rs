@@ -1,5 +1,8 @@
 //! What the control plane counts.
 
+mod enrolment;
+mod rollouts;
+
 use std::time::Duration;
 
 use lanekeeper_proto::message::GoodbyeReason;
@@ -10,6 +13,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+pub(crate) use self::enrolment::{EnrolmentMetrics, Means};
+pub(crate) use self::rollouts::{Ending, RolloutMetrics};
 use crate::session::Reported;
 
 /// All metrics of one process, with the registry that prints them.
@@ -26,6 +31,10 @@ pub(crate) struct Metrics {
     goodbyes: Family<GoodbyeLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     polls: Family<PollLabels, Counter>,
+    /// What is counted of joining.
+    pub(crate) enrolment: EnrolmentMetrics,
+    /// What the driver of rollouts counts.
+    pub(crate) rollouts: RolloutMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -107,8 +116,12 @@ impl Metrics {
             "Looks for newer revisions in the configuration database",
             polls.clone(),
         );
+        let rollouts = RolloutMetrics::register(&mut registry);
+        let enrolment = EnrolmentMetrics::register(&mut registry);
         Self {
             registry,
+            enrolment,
+            rollouts,
             sessions,
             reports,
             push_seconds,

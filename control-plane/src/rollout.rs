@@ -14,6 +14,7 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
+use crate::metrics::{Ending, Metrics};
 
 /// How far a look may be from its time, as a share, so that replicas do not look in step.
 const LOOK_JITTER: f64 = 0.2;
@@ -31,6 +32,7 @@ const ACTOR: &str = "rollout";
 pub(crate) struct Driver {
     pub(crate) store: ConfigStore,
     pub(crate) live: Arc<dyn LiveView>,
+    pub(crate) metrics: Arc<Metrics>,
     pub(crate) windows: FreshWindows,
 }
 
@@ -73,6 +75,12 @@ impl Driver {
     async fn look(&self) -> Result<bool, Error> {
         let rollouts = self.store.running_rollouts().await?;
         let running = !rollouts.is_empty();
+        let waiting = rollouts
+            .iter()
+            .filter(|stored| stored.rollout.waits_for_agents());
+        self.metrics
+            .rollouts
+            .looked(rollouts.len(), waiting.count());
         let mut result = Ok(running);
         for stored in rollouts {
             if let Err(error) = self.step(stored).await {
@@ -119,12 +127,35 @@ impl Driver {
         if transition == Transition::Noted {
             return Ok(());
         }
+        self.count(&rollout, &transition, now_ms);
         tracing::info!(%gateway, revision = rollout.revision, "{}", change.message);
         // A lost hint costs a second, not the truth.
         if let Err(error) = self.live.publish(Hint::Rollout { gateway }).await {
             tracing::debug!(?error, "a hint was lost");
         }
         Ok(())
+    }
+
+    /// Counts a step that was stored.
+    fn count(&self, rollout: &Rollout, transition: &Transition, now_ms: u64) {
+        let metrics = &self.metrics.rollouts;
+        let ending = match transition {
+            Transition::Noted | Transition::Whole | Transition::Unwhole => return,
+            Transition::Began { .. } => return metrics.began(),
+            Transition::Stopped { roll_back } => {
+                if let Some(stop) = &rollout.stop {
+                    metrics.stopped(stop.kind);
+                }
+                if *roll_back {
+                    Ending::RolledBack
+                } else {
+                    Ending::Stopped
+                }
+            }
+            Transition::Done => Ending::Done,
+        };
+        let took_ms = now_ms.saturating_sub(rollout.created_ms);
+        metrics.ended(ending, Duration::from_millis(took_ms));
     }
 }
 
@@ -178,7 +209,8 @@ async fn news(hints: &mut broadcast::Receiver<Hint>, running: bool) -> bool {
                 Hint::Report { .. }
                 | Hint::Overrides { .. }
                 | Hint::TokenRevoked
-                | Hint::Revocation,
+                | Hint::Revocation
+                | Hint::Duplicate { .. },
             ) => {}
             Err(broadcast::error::RecvError::Closed) => return false,
         }

@@ -1,7 +1,7 @@
 //! Starts the parts of a control plane in order and ends them in order.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lanekeeper_model::FreshWindows;
 use lanekeeper_store::{ConfigStore, LiveView};
@@ -14,9 +14,12 @@ use crate::core::Core;
 use crate::enrol::Registrar;
 use crate::grpc::Protection;
 use crate::intake::{FACTS_WRITERS, LIVE_WRITERS};
+use crate::metrics::Metrics;
+use crate::ops::Ops;
+use crate::poll::Polled as _;
 use crate::rollout::Driver;
 use crate::trust::Follower;
-use crate::{Config, Error, grpc, housekeeping, ops, share, tls};
+use crate::{Config, Error, copies, grpc, housekeeping, share, tls};
 
 /// The addresses that were bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,22 +46,107 @@ pub async fn run(
     shutdown: CancellationToken,
     ready: impl FnOnce(Addresses),
 ) -> Result<(), Error> {
+    run_when(
+        config,
+        std::future::ready(Some((store, live))),
+        shutdown,
+        ready,
+    )
+    .await
+}
+
+/// As [`run()`], for stores that may be long in coming: until then the ops listener says that the
+/// process lives and waits for its database. The future's `None` says that they will not come; then
+/// this ends at once and without an error.
+///
+/// # Errors
+///
+/// As [`run()`].
+pub async fn run_when(
+    config: Config,
+    stores: impl Future<Output = Option<(ConfigStore, Arc<dyn LiveView>)>>,
+    shutdown: CancellationToken,
+    ready: impl FnOnce(Addresses),
+) -> Result<(), Error> {
     config.check()?;
     let files = match &config.transport {
         Transport::MutualTls(files) => Some(tls::Files::load(files).await?),
         Transport::Plaintext | Transport::Enrolment(_) => None,
     };
-    let (grpc_listener, grpc) = bind("grpc", config.grpc_listen)?;
-    let (ops_listener, ops) = bind("ops", config.ops_listen)?;
+    let (listener, address) = bind("ops", config.ops_listen)?;
+    let ops = Arc::new(Ops {
+        metrics: Arc::new(Metrics::new()),
+        closing: CancellationToken::new(),
+        watch: OnceLock::new(),
+    });
+    let closing = &ops.closing;
+    // Ended after the sessions, whose last words are written until then.
+    let behind = CancellationToken::new();
+    // Whichever part ends first takes the other with it.
+    let agents_part = async {
+        let stores = tokio::select! {
+            stores = stores => stores,
+            () = closing.cancelled() => None,
+        };
+        let result = match stores {
+            Some(stores) => {
+                let ready = |grpc| {
+                    ready(Addresses { grpc, ops: address });
+                    tracing::info!(%grpc, ops = %address, "the control plane serves agents");
+                };
+                serve_agents(&config, files, stores, &ops, behind.clone(), ready).await
+            }
+            None => Ok(()),
+        };
+        closing.cancel();
+        behind.cancel();
+        result
+    };
+    let ops_part = async {
+        let grace = config.timing.shutdown_grace;
+        let serving = Arc::clone(&ops).serve(listener, grace, behind.clone());
+        let result = serving.await;
+        closing.cancel();
+        result.map_err(|source| Error::Ended {
+            listener: "ops",
+            source: source.into(),
+        })
+    };
+    let stop = async {
+        tokio::select! {
+            () = shutdown.cancelled() => closing.cancel(),
+            () = closing.cancelled() => {}
+        }
+    };
+    let (agents_result, ops_result, ()) = tokio::join!(agents_part, ops_part, stop);
+    agents_result.and(ops_result)
+}
 
+/// Everything that needs the stores, from its start to its end.
+async fn serve_agents(
+    config: &Config,
+    files: Option<tls::Files>,
+    (store, live): (ConfigStore, Arc<dyn LiveView>),
+    ops: &Ops,
+    behind: CancellationToken,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), Error> {
+    let (grpc_listener, grpc) = bind("grpc", config.grpc_listen)?;
     let (hints, override_hints) = (live.subscribe(), live.subscribe());
     let drain_hints = live.subscribe();
     let rollouts = Arc::clone(&live);
     let trust_hints = live.subscribe();
+    let copy_hints = live.subscribe();
     let shares = Arc::clone(&live);
-    let core = Core::new(&config, store.clone(), live);
-    // Ended after the sessions, whose last words they write.
-    let behind = CancellationToken::new();
+    let core = Core::new(
+        config,
+        store.clone(),
+        live,
+        Arc::clone(&ops.metrics),
+        ops.closing.clone(),
+    );
+    // It is set here and nowhere else.
+    let _ = ops.watch.set(Arc::clone(&core.watch));
     let tasks = TaskTracker::new();
     tasks.spawn(Arc::clone(&core.watch).follow(hints, config.timing.poll_interval, behind.clone()));
     tasks.spawn(Arc::clone(&core.drains).follow(
@@ -77,14 +165,22 @@ pub async fn run(
         tasks.spawn(files.follow(behind.clone()));
     }
     if let Transport::Enrolment(settings) = &config.transport {
+        let metrics = || Arc::clone(&core.metrics);
         let (follower, trust) =
-            Follower::start(settings, store.clone(), core.revoked.clone()).await?;
+            Follower::start(settings, store.clone(), core.revoked.clone(), metrics()).await?;
         protection.tls = Some(trust.settings());
-        let registrar = Registrar::new(settings, store.clone(), Arc::clone(&trust));
-        protection.registrar = Some(Arc::new(registrar));
+        let registrar = Registrar::new(settings, store.clone(), Arc::clone(&trust), metrics());
+        let registrar = Arc::new(registrar);
+        tasks.spawn(Arc::clone(&registrar).follow_cluster(behind.clone()));
+        protection.registrar = Some(registrar);
         let interval = config.timing.poll_interval;
         tasks.spawn(follower.follow(trust, trust_hints, interval, behind.clone()));
     }
+    tasks.spawn(copies::listen(
+        Arc::clone(&core),
+        copy_hints,
+        behind.clone(),
+    ));
     tasks.spawn(share::announce(Arc::clone(&core), shares, behind.clone()));
     for _ in 0..LIVE_WRITERS {
         tasks.spawn(Arc::clone(&core.records).write(behind.clone()));
@@ -95,6 +191,7 @@ pub async fn run(
     let driver = Driver {
         store: store.clone(),
         live: rollouts,
+        metrics: Arc::clone(&core.metrics),
         windows: FreshWindows {
             stale_after_ms: u64::try_from(config.timing.stale_after.as_millis())
                 .unwrap_or(u64::MAX),
@@ -112,8 +209,7 @@ pub async fn run(
             read = first => drop(read),
             () = core.closing.cancelled() => return Ok(()),
         }
-        ready(Addresses { grpc, ops });
-        tracing::info!(%grpc, %ops, "the control plane serves agents");
+        ready(grpc);
         grpc::serve(
             Arc::clone(&core),
             protection,
@@ -127,35 +223,16 @@ pub async fn run(
             source: source.into(),
         })
     };
-    // Whichever part ends first takes the other with it.
-    let grpc_part = async {
-        let result = serving.await;
-        core.closing.cancel();
-        behind.cancel();
-        result
-    };
-    let ops_part = async {
-        let result = ops::serve(Arc::clone(&core), ops_listener, behind.clone()).await;
-        core.closing.cancel();
-        result.map_err(|source| Error::Ended {
-            listener: "ops",
-            source: source.into(),
-        })
-    };
-    let stop = async {
-        tokio::select! {
-            () = shutdown.cancelled() => core.closing.cancel(),
-            () = core.closing.cancelled() => {}
-        }
-    };
-    let (grpc_result, ops_result, ()) = tokio::join!(grpc_part, ops_part, stop);
+    let result = serving.await;
+    core.closing.cancel();
+    behind.cancel();
     if tokio::time::timeout(config.timing.shutdown_grace, tasks.wait())
         .await
         .is_err()
     {
         tracing::warn!("the last records could not be written in time");
     }
-    grpc_result.and(ops_result)
+    result
 }
 
 fn bind(listener: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), Error> {

@@ -12,21 +12,24 @@ use tokio::sync::{mpsc, watch};
 use tonic::{Status, Streaming};
 
 use crate::clock;
+use crate::copies::{is_living, later_session, turn_away};
 use crate::core::Core;
 use crate::intake::facts;
 use crate::link::Link;
+use crate::outbox::Key;
 use crate::outgoing::Outgoing;
 use crate::override_watch::Subscription;
 use crate::session::{Effect, Fault, Opening, Session, first, negotiate};
 use crate::sessions::{Duplicate, Entered};
 use crate::standing::Standing;
 use crate::target::{Target, Targets};
+use crate::trace::SessionTrace;
 
 /// Messages between a session and its connection; more wait in [`Outgoing`], where they coalesce.
 pub(crate) const STREAM_BUFFER: usize = 1;
 
-/// Wait asked of an agent whose instance is taken: longer than a dead session is taken for living.
-const DUPLICATE_WAIT: Duration = Duration::from_secs(60);
+/// How long the last write of a record may be under way.
+const FORGET_DELAY: Duration = Duration::from_secs(2);
 
 /// What the response stream is fed with.
 pub(crate) type Item = Result<wire::ServerMessage, Status>;
@@ -87,7 +90,10 @@ enum End {
 
 impl From<Fault> for End {
     fn from(fault: Fault) -> Self {
-        Self::Fault(Status::invalid_argument(fault.to_string()))
+        match fault.farewell() {
+            Some(goodbye) => Self::Farewell(goodbye),
+            None => Self::Fault(Status::invalid_argument(fault.to_string())),
+        }
     }
 }
 
@@ -127,29 +133,22 @@ async fn converse(
     let mut orders = core.overrides.subscribe(&hello.gateway);
     let mut control_epoch = core.watch.epoch();
     let now_ms = clock::unix_ms();
-    let session_epoch = core
-        .epochs
-        .lock()
-        .next(now_ms, hello.previous_session_epoch);
+    let previous = hello.previous_session_epoch;
+    let later = later_session(core, &hello).await;
+    if let Some(later) = &later
+        && is_living(later, &core.rules, now_ms)
+    {
+        return Err(End::Farewell(turn_away(core, &hello).await));
+    }
+    // Also beyond a session that the agent never learnt of, whose records would else hide its own.
+    let passed = previous.max(later.map(|later| later.session_epoch));
+    let session_epoch = core.epochs.lock().next(now_ms, passed);
     let key = (hello.gateway.clone(), hello.instance.clone());
-    let entered = core
-        .sessions
-        .enter(key, session_epoch, hello.previous_session_epoch)
-        .map_err(|Duplicate| {
-            tracing::warn!(
-                gateway = hello.gateway,
-                agent = hello.name,
-                instance = hello.instance,
-                "two living processes claim one instance; the later one is refused"
-            );
-            End::Farewell(Goodbye {
-                reason: GoodbyeReason::Duplicate,
-                detail: "another process holds a living session under this instance".to_owned(),
-                reconnect_after: DUPLICATE_WAIT,
-                jitter: DUPLICATE_WAIT,
-            })
-        })?;
-    let open = OpenSession::new(core, entered, standing);
+    let entered = match core.sessions.enter(key, session_epoch, previous) {
+        Ok(entered) => entered,
+        Err(Duplicate) => return Err(End::Farewell(turn_away(core, &hello).await)),
+    };
+    let mut open = OpenSession::new(core, entered, standing);
     let opening = Opening {
         session_epoch,
         control_epoch: control_epoch.borrow_and_update().clone(),
@@ -167,9 +166,10 @@ async fn converse(
         identity = open.standing.identity().map(|it| it.id.as_str()),
         "session open"
     );
+    open.trace = SessionTrace::open(session.record());
     open.carry_out(effects, &session, stream);
     let ended = until_closed(
-        &open,
+        &mut open,
         &mut session,
         inbound,
         stream,
@@ -178,15 +178,17 @@ async fn converse(
         control_epoch,
     )
     .await;
-    // When the agent was last heard of.
-    open.carry_out(vec![Effect::Facts], &session, stream);
+    if !open.sent_away {
+        // When the agent was last heard of.
+        open.carry_out(vec![Effect::Facts], &session, stream);
+    }
     ended?;
     stream.finish().await?;
     Ok(())
 }
 
 async fn until_closed(
-    open: &OpenSession,
+    open: &mut OpenSession,
     session: &mut Session,
     inbound: &mut Streaming<wire::AgentMessage>,
     stream: &mut Writer,
@@ -194,17 +196,20 @@ async fn until_closed(
     mut orders: Subscription,
     mut control_epoch: watch::Receiver<String>,
 ) -> Result<(), End> {
-    let core = &open.core;
+    let core = Arc::clone(&open.core);
     let mut drained = core.drains.subscribe();
     drained.mark_changed();
     while !session.is_closed() {
         let effects = tokio::select! {
             message = inbound.next() => match message {
-                Some(Ok(envelope)) => session.receive(
-                    FromAgent::try_from(envelope),
-                    clock::now(),
-                    clock::unix_ms(),
-                )?,
+                Some(Ok(envelope)) => {
+                    session.pace(core.report_interval());
+                    session.receive(
+                        FromAgent::try_from(envelope),
+                        clock::now(),
+                        clock::unix_ms(),
+                    )?
+                }
                 Some(Err(status)) => return Err(End::Fault(status)),
                 None => return Err(End::Gone),
             },
@@ -222,12 +227,16 @@ async fn until_closed(
             }
             Ok(()) = drained.changed() => {
                 let active = drained.borrow_and_update().contains(&session.record().instance);
-                session.drain(active)
+                session.drain(active, clock::now())
             }
             () = tokio::time::sleep_until(session.next_tick().into()) => {
                 session.tick(clock::now())
             }
-            status = open.standing.lost() => return Err(End::Fault(status)),
+            status = open.standing.lost() => {
+                open.sent_away = true;
+                return Err(End::Fault(status));
+            }
+            () = open.entered.copied.notified() => session.copied(clock::now()),
             () = core.closing.cancelled() => session.leave(core.shutdown_goodbye()),
             () = open.entered.replaced.cancelled() => session.leave(Goodbye {
                 reason: GoodbyeReason::Replaced,
@@ -265,6 +274,9 @@ struct OpenSession {
     core: Arc<Core>,
     entered: Entered,
     standing: Standing,
+    trace: SessionTrace,
+    /// The agent lost its right to be here.
+    sent_away: bool,
 }
 
 impl OpenSession {
@@ -274,14 +286,17 @@ impl OpenSession {
             core: Arc::clone(core),
             entered,
             standing,
+            trace: SessionTrace::none(),
+            sent_away: false,
         }
     }
 
-    fn carry_out(&self, effects: Vec<Effect>, session: &Session, stream: &mut Writer) {
+    fn carry_out(&mut self, effects: Vec<Effect>, session: &Session, stream: &mut Writer) {
         let record = session.record();
         for effect in effects {
             match effect {
                 Effect::Send(message) => {
+                    self.trace.sends(&message);
                     if let FromServer::Goodbye(goodbye) = &message {
                         self.core.metrics.goodbye(goodbye.reason);
                     }
@@ -291,14 +306,17 @@ impl OpenSession {
                     let key = self.entered.key().clone();
                     self.core
                         .records
-                        .keep(key, Arc::new(record.clone()), notable);
+                        .keep(key, record.session_epoch, Arc::clone(record), notable);
                 }
                 Effect::Facts => {
-                    let facts = Arc::new(facts(record, clock::unix_ms()));
-                    self.core.facts.once(self.entered.key().clone(), facts);
+                    let identity = self.standing.identity().map(|it| it.id.as_str());
+                    let facts = Arc::new(facts(record, identity, clock::unix_ms()));
+                    let key = self.entered.key().clone();
+                    self.core.facts.once(key, record.session_epoch, facts);
                 }
                 Effect::Answered { took, applied } => {
                     self.core.metrics.answered(took, applied);
+                    self.trace.answered(applied);
                     if let (false, Some(rejected)) = (applied, &record.last_error) {
                         tracing::warn!(
                             gateway = %record.gateway,
@@ -314,7 +332,7 @@ impl OpenSession {
                     self.entered.note_heard();
                     self.core.metrics.reported(reported);
                 }
-                Effect::Close => {}
+                Effect::Close => self.trace.closes(),
             }
         }
     }
@@ -324,9 +342,24 @@ impl Drop for OpenSession {
     fn drop(&mut self) {
         self.core.metrics.sessions.dec();
         // A newer session of the instance has taken the place and keeps it.
-        if self.entered.is_latest() {
-            self.core.records.release(self.entered.key());
+        if !self.entered.is_latest() {
+            return;
         }
+        let key = self.entered.key();
+        self.core.records.release(key);
+        if self.sent_away {
+            let forgetting = forget_record(Arc::clone(&self.core), key.clone());
+            tokio::spawn(forgetting);
+        }
+    }
+}
+
+/// Takes the record of an agent that was sent away out of the live view, once what was being written
+/// of it has been. The view drops it by itself where that fails.
+async fn forget_record(core: Arc<Core>, (gateway, instance): Key) {
+    tokio::time::sleep(FORGET_DELAY).await;
+    if let Err(error) = core.live.forget(&gateway, &instance).await {
+        tracing::debug!(?error, "the record of an agent that was sent away stays for a while");
     }
 }
 

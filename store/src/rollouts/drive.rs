@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{RolloutRow, StoredRollout, find, resource, rollout_of, save};
 use crate::audit::{self, NewEntry};
 use crate::config_store::{Change, ConfigStore};
-use crate::engine::{Session, fetch};
+use crate::engine::{Session, execute, fetch, to_stored};
 use crate::error::Error;
 use crate::gateways;
 use crate::revisions::{self, Draft, Manner, Spread};
@@ -61,6 +61,30 @@ impl ConfigStore {
         }
         .await;
         session.finish(written).await
+    }
+
+    /// Forgets rollouts that are over: those last written before this time, and of each gateway all
+    /// but the newest `kept`. The audit trail keeps their steps. The value is how many went.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    pub async fn prune_rollouts(&self, ended_before_ms: u64, kept: u32) -> Result<u64, Error> {
+        let mut session = self.engine.begin().await?;
+        // Without so many the inner question has no answer, and the condition does not hold.
+        let pruned = execute!(
+            &mut session,
+            sqlx::query(
+                "DELETE FROM rollouts WHERE state NOT IN ('running', 'paused', 'stopped')
+                 AND (updated_ms < $1 OR revision <= (
+                     SELECT newer.revision FROM rollouts newer
+                     WHERE newer.gateway = rollouts.gateway
+                           AND newer.state NOT IN ('running', 'paused', 'stopped')
+                     ORDER BY newer.revision DESC LIMIT 1 OFFSET $2))",
+            )
+            .bind(to_stored(ended_before_ms))
+            .bind(i64::from(kept))
+        );
+        session.finish(pruned).await
     }
 
     /// Brings the old content back as a new revision, in place of a rollout that stopped and was

@@ -13,6 +13,9 @@ on_each_engine! {
     of_drivers_that_saw_the_same_version_one_wins,
     many_drivers_roll_back_once,
     an_operators_order_beats_a_step_in_flight,
+    a_newer_write_beats_a_roll_back_in_flight,
+    of_contrary_orders_at_one_moment_each_is_taken_once_or_refused,
+    rollouts_that_are_over_are_forgotten_by_age_and_by_number,
     a_deleted_gateway_leaves_no_rollout_and_no_plan,
     a_start_that_saw_an_older_revision_writes_nothing,
 }
@@ -209,6 +212,90 @@ async fn an_operators_order_beats_a_step_in_flight(test: TestStore) {
     assert!(matches!(again, Error::RolloutState { .. }), "{again:?}");
     let missing = store.rollout("edge", 9).await.unwrap_err();
     assert!(matches!(missing, Error::NotFound { .. }), "{missing:?}");
+}
+
+async fn a_newer_write_beats_a_roll_back_in_flight(test: TestStore) {
+    let store = &test.store;
+    prepare(store).await;
+    write(store, 2).await;
+    let seen = store.rollout("edge", 2).await.unwrap();
+    let mut rollout = seen.rollout;
+    rollout.step(&[agent()], FreshWindows::default(), 2);
+    let transition = rollout.step(&[agent()], FreshWindows::default(), 3);
+    assert_eq!(transition, Some(Transition::Stopped { roll_back: true }));
+    write(store, 3).await;
+    let reverted = store
+        .revert_rollout(&rollout, seen.version, &change("rollout", 4))
+        .await
+        .unwrap();
+    assert!(!reverted, "the old content must not replace what came after");
+    let current = store.current("edge").await.unwrap().unwrap();
+    assert_eq!((current.number, current.hash.as_str()), (3, "hash-3"));
+    let older = store.rollout("edge", 2).await.unwrap().rollout;
+    assert_eq!(older.state, RolloutState::Superseded);
+    let newer = store.rollout("edge", 3).await.unwrap().rollout;
+    assert_eq!((newer.state, newer.base), (RolloutState::Running, 1));
+}
+
+async fn of_contrary_orders_at_one_moment_each_is_taken_once_or_refused(test: TestStore) {
+    prepare(&test.store).await;
+    write(&test.store, 2).await;
+    let mut orders = Vec::new();
+    for number in 0..12 {
+        let store = if number % 2 == 0 {
+            test.store.clone()
+        } else {
+            test.another().await
+        };
+        orders.push(tokio::spawn(async move {
+            let by = change("ann", 3);
+            let given = match number % 4 {
+                0 => store.order_rollout("edge", 2, RolloutOrder::Pause, &by).await,
+                1 => store.order_rollout("edge", 2, RolloutOrder::Resume, &by).await,
+                2 => store.order_rollout("edge", 2, RolloutOrder::Stop, &by).await,
+                _ => store.abort_rollout("edge", 2, &by).await,
+            };
+            match given {
+                Ok(stored) => Some(stored.version),
+                Err(Error::RolloutState { .. }) => None,
+                Err(other) => panic!("{other:?}"),
+            }
+        }));
+    }
+    let mut versions = Vec::new();
+    for order in orders {
+        versions.extend(order.await.unwrap());
+    }
+    versions.sort_unstable();
+    let taken: Vec<u64> = (2..).take(versions.len()).collect();
+    assert_eq!(versions, taken, "each order was given on top of the one before");
+    let rollout = test.store.rollout("edge", 2).await.unwrap().rollout;
+    assert_eq!(rollout.state, RolloutState::RolledBack);
+    let current = test.store.current("edge").await.unwrap().unwrap();
+    assert_eq!((current.number, current.hash.as_str()), (3, "hash-1"));
+    let verdict = test.store.verify_audit().await.unwrap();
+    let rows = 3 + versions.len() as u64;
+    assert_eq!((verdict.entries, verdict.fault), (rows, None));
+}
+
+async fn rollouts_that_are_over_are_forgotten_by_age_and_by_number(test: TestStore) {
+    let store = &test.store;
+    prepare(store).await;
+    for number in 2..=7 {
+        write(store, number).await;
+    }
+    let numbers = async || -> Vec<u64> {
+        let listed = store.rollouts("edge", None, 10).await.unwrap();
+        listed.iter().map(|it| it.rollout.revision).collect()
+    };
+    assert_eq!(store.prune_rollouts(0, 5).await.unwrap(), 0);
+    assert_eq!(numbers().await, [7, 6, 5, 4, 3, 2]);
+    assert_eq!(store.prune_rollouts(0, 3).await.unwrap(), 2);
+    assert_eq!(numbers().await, [7, 6, 5, 4]);
+    assert_eq!(store.prune_rollouts(3, 3).await.unwrap(), 3);
+    assert_eq!(numbers().await, [7], "one that goes on is kept, however old");
+    let current = store.rollout("edge", 7).await.unwrap().rollout;
+    assert_eq!((current.state, current.base), (RolloutState::Running, 1));
 }
 
 async fn a_deleted_gateway_leaves_no_rollout_and_no_plan(test: TestStore) {
