@@ -3,19 +3,22 @@
 //! Two generations are kept, each a header line with a version and a checksum followed by the
 //! entry as JSON. A new one is written beside, synced, and moved into place, so that whatever
 //! moment power fails at, one whole generation remains. Documents hold references to secrets,
-//! never secrets, so there are none here.
+//! never secrets, so there are none here. The operators' orders are kept beside them ([`orders`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lanekeeper_model::Override;
 use lanekeeper_proto::limits::DOCUMENT_BYTES_MAX;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+mod orders;
 mod writer;
 
 pub(crate) use writer::Writer;
@@ -91,6 +94,10 @@ pub(crate) struct Found {
     pub(crate) rolled_back: bool,
     /// What could not be read.
     pub(crate) faults: Vec<Error>,
+    /// The operators' orders that are not over.
+    pub(crate) orders: Vec<Override>,
+    /// Why there may be more of them.
+    pub(crate) orders_fault: Option<Error>,
 }
 
 /// A cache folder.
@@ -138,6 +145,11 @@ impl Cache {
             found.rolled_back = true;
             self.spare_previous = true;
         }
+        let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        match self.read_orders(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)) {
+            Ok(orders) => found.orders = orders,
+            Err(error) => found.orders_fault = Some(error),
+        }
         found
     }
 
@@ -166,7 +178,7 @@ impl Cache {
         self.make_dir()?;
         let unfinished = format!("{}{UNFINISHED}", self.instance);
         let written = self
-            .write_synced(&unfinished, &encode(entry)?)
+            .write_synced(&unfinished, &seal(MAGIC, entry)?)
             .and_then(|()| self.keep_newest_as_previous(newest.is_some()))
             .and_then(|()| self.rename(&unfinished, CURRENT))
             .and_then(|()| self.sync_dir());
@@ -229,6 +241,17 @@ impl Cache {
     }
 
     fn read(&self, name: &str) -> Result<Option<Entry>, Error> {
+        let damaged = |reason| Error::Damaged {
+            path: self.path(name),
+            reason,
+        };
+        let bytes = self.read_bytes(name, FILE_BYTES_MAX)?;
+        let unsealed = bytes.map(|bytes| unseal(MAGIC, &bytes, FILE_BYTES_MAX));
+        unsealed.transpose().map_err(damaged)
+    }
+
+    /// A file's content, or one byte more than it may have; `None` when there is no such file.
+    fn read_bytes(&self, name: &str, bytes_max: u64) -> Result<Option<Vec<u8>>, Error> {
         // Asked before it is opened: opening a pipe waits for a writer that may never come.
         match fs::metadata(self.path(name)) {
             Ok(found) if found.is_file() => {}
@@ -247,13 +270,10 @@ impl Cache {
             Err(source) => return Err(self.io(name, source)),
         };
         let mut bytes = Vec::new();
-        file.take(FILE_BYTES_MAX + 1)
+        file.take(bytes_max + 1)
             .read_to_end(&mut bytes)
             .map_err(|source| self.io(name, source))?;
-        decode(&bytes).map(Some).map_err(|reason| Error::Damaged {
-            path: self.path(name),
-            reason,
-        })
+        Ok(Some(bytes))
     }
 
     fn write_synced(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
@@ -292,27 +312,32 @@ impl Cache {
     }
 }
 
-fn encode(entry: &Entry) -> Result<Vec<u8>, Error> {
-    let body = serde_json::to_vec(entry).map_err(|_| Error::Damaged {
-        path: PathBuf::from(CURRENT),
-        reason: "the entry does not encode",
+/// A value as a file: a header line with the checksum of the JSON that follows.
+fn seal(magic: &str, value: &impl Serialize) -> Result<Vec<u8>, Error> {
+    let body = serde_json::to_vec(value).map_err(|_| Error::Damaged {
+        path: PathBuf::from(magic),
+        reason: "it does not encode",
     })?;
-    let mut bytes = format!("{MAGIC} {VERSION} {}\n", checksum(&body)).into_bytes();
+    let mut bytes = format!("{magic} {VERSION} {}\n", checksum(&body)).into_bytes();
     bytes.extend_from_slice(&body);
     Ok(bytes)
 }
 
-fn decode(bytes: &[u8]) -> Result<Entry, &'static str> {
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err("larger than any document may be");
+fn unseal<T: DeserializeOwned>(
+    magic: &str,
+    bytes: &[u8],
+    bytes_max: u64,
+) -> Result<T, &'static str> {
+    if bytes.len() as u64 > bytes_max {
+        return Err("larger than it may be");
     }
     let end = memchr::memchr(b'\n', bytes).ok_or("no header line")?;
     let (header, rest) = bytes.split_at(end);
     let body = rest.get(1..).unwrap_or_default();
     let header = std::str::from_utf8(header).map_err(|_| "header is not text")?;
     let mut words = header.split(' ');
-    let (magic, version, sum) = (words.next(), words.next(), words.next());
-    if magic != Some(MAGIC) || words.next().is_some() {
+    let (kind, version, sum) = (words.next(), words.next(), words.next());
+    if kind != Some(magic) || words.next().is_some() {
         return Err("header is not of this kind");
     }
     if version != Some(VERSION) {

@@ -24,6 +24,8 @@ mod link;
 mod overrides;
 mod report;
 mod session;
+#[cfg(feature = "simulation")]
+pub mod simulation;
 mod trust;
 
 pub(crate) use dial::{Dialer, Endpoint, Proof};

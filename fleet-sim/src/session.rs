@@ -4,7 +4,7 @@ use crate::agent::Agent;
 use crate::clock;
 use crate::schedule::Schedule;
 use crate::tally::Fault;
-use lanekeeper_model::{ConfigSource, Report, Totals};
+use lanekeeper_model::{ConfigSource, Report, Totals, digest};
 use lanekeeper_proto::FleetClient;
 use lanekeeper_proto::limits::{MESSAGE_BYTES_MAX, PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
@@ -214,10 +214,12 @@ impl Agent {
         now: Instant,
     ) -> Result<(), Ended> {
         let (seq, dense) = schedule.number(now, self.rng.random());
+        let cells = self.script.report(&self.cells, dense, now);
         let report = Report {
             seq,
             dense,
-            cells: self.script.report(&self.cells, dense, now),
+            digest: Some(digest(&cells)),
+            cells,
             totals: Totals::default(),
             revision: self.applied.as_ref().map_or(0, |applied| applied.revision),
             problems: Vec::new(),

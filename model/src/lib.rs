@@ -26,5 +26,5 @@ pub use fleet::{AgentRecord, AgentState, FleetView, FreshWindows, ViewQuery};
 pub use gateway::Gateway;
 pub use ids::{GatewayName, LaneName, PoolName, ProviderName};
 pub use problem::Problem;
-pub use report::{CauseReport, CellReport, CellState, ConfigSource, Report, Totals};
+pub use report::{CauseReport, CellReport, CellState, ConfigSource, Report, Totals, digest};
 pub use steer::{Advisory, Override, OverrideAction, StandingOverride, emptied_pools};

@@ -182,4 +182,73 @@ pub struct Report {
     pub problems: Vec<String>,
     /// True while the agent drains.
     pub draining: bool,
+    /// [`digest`] of the cells that are not plainly closed, listed or not: what is missing in `cells`
+    /// shows. `None` from agents of an older release.
+    pub digest: Option<u64>,
+}
+
+/// Tells one set of notable cells and their states from another, whatever their order. Plainly closed
+/// cells do not count, so a list that leaves them out has the same digest.
+pub fn digest(cells: &[CellReport]) -> u64 {
+    let notable = cells.iter().filter(|cell| cell.is_notable());
+    notable.fold(0, |sum, cell| sum.wrapping_add(digest_of(cell)))
+}
+
+/// FNV-1a over what makes a cell notable. Texts end with a byte that is not in UTF-8.
+fn digest_of(cell: &CellReport) -> u64 {
+    const TEXT_END: u8 = 0xff;
+    let texts = [
+        cell.pool.as_str(),
+        cell.lane.as_str(),
+        cell.endpoint.as_deref().unwrap_or_default(),
+        cell.state.as_str(),
+        cell.override_action.as_deref().unwrap_or_default(),
+    ];
+    let flags = [
+        u8::from(cell.parked_remaining_ms > 0),
+        u8::from(cell.advisory),
+    ];
+    let bytes = texts
+        .into_iter()
+        .flat_map(|text| text.bytes().chain([TEXT_END]))
+        .chain(flags);
+    bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(lane: &str, state: CellState) -> CellReport {
+        let text = serde_json::json!({"pool": "", "lane": lane, "provider": "p", "state": state});
+        serde_json::from_value(text).unwrap()
+    }
+
+    #[test]
+    fn digest_tells_which_cells_are_notable_and_nothing_else() {
+        let open = cell("a", CellState::Open);
+        let half = cell("b", CellState::HalfOpen);
+        let closed = cell("c", CellState::Closed);
+        let both = digest(&[open.clone(), half.clone()]);
+        assert_eq!(both, digest(&[half.clone(), closed.clone(), open.clone()]));
+        let older = CellReport {
+            state_age_ms: 99,
+            ..open.clone()
+        };
+        assert_eq!(
+            both,
+            digest(&[older, half.clone()]),
+            "ages change all the time"
+        );
+        assert_ne!(both, digest(&[open.clone()]));
+        assert_ne!(both, digest(&[open, cell("b", CellState::Open)]));
+        assert_eq!(digest(&[closed]), 0);
+        let parked = CellReport {
+            parked_remaining_ms: 5,
+            ..cell("c", CellState::Closed)
+        };
+        assert_ne!(digest(&[parked]), 0);
+    }
 }

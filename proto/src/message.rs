@@ -9,6 +9,8 @@ use lanekeeper_model::{ConfigSource, Override, Problem, Report};
 
 /// The ability of both ends to exchange [`Overrides`] and [`OverridesResult`].
 pub const ABILITY_OVERRIDES: &str = "overrides";
+/// The ability of an agent to be taken out of service by a [`FromServer::Drain`].
+pub const ABILITY_DRAIN: &str = "drain";
 /// The ability of a server to do without cells that are plainly closed. To one that names it an agent sends no dense
 /// report: a list of hundreds of closed cells says nothing that their absence does not.
 pub const ABILITY_SPARSE: &str = "sparse";

@@ -1,5 +1,5 @@
-//! Writes the last-known-good file beside the event loop: syncing a disk may take seconds, and
-//! only the newest entry matters.
+//! Writes the last-known-good file and the orders beside the event loop: syncing a disk may take
+//! seconds, and only the newest of each matters.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,15 +7,20 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use lanekeeper_model::Override;
+
+use super::orders::{Held, REFRESH_INTERVAL};
 use super::{Cache, Entry, Error};
+use crate::clock;
 use crate::status::{Status, Topic};
 
 /// Time between tries while the disk refuses.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Wish {
     entry: Option<Arc<Entry>>,
+    orders: Option<Held>,
     healthy: bool,
 }
 
@@ -40,6 +45,12 @@ impl Writer {
             .send_modify(|wish| wish.entry = Some(Arc::new(entry)));
     }
 
+    /// Makes `orders` the ones that a start without a control plane begins with, soon.
+    pub(crate) fn keep_orders(&self, orders: &[Override]) {
+        let held = Held::new(orders, clock::now());
+        self.wish.send_modify(|wish| wish.orders = Some(held));
+    }
+
     /// This start went well.
     pub(crate) fn healthy(&self) {
         self.wish.send_modify(|wish| wish.healthy = true);
@@ -47,19 +58,25 @@ impl Writer {
 }
 
 async fn write(mut cache: Cache, mut wishes: watch::Receiver<Wish>, status: Arc<Status>) {
-    let mut failing = false;
+    let (mut failing, mut refreshing) = (false, false);
+    let mut written: Option<Arc<Entry>> = None;
     loop {
         tokio::select! {
             // An unseen value is handed out before the closing is.
             changed = wishes.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(RETRY_INTERVAL), if failing => {}
+            () = tokio::time::sleep(REFRESH_INTERVAL), if refreshing => {}
         }
-        let (entry, healthy) = {
-            let wish = wishes.borrow_and_update();
-            (wish.entry.clone(), wish.healthy)
-        };
+        let mut wish = wishes.borrow_and_update().clone();
+        let entry = wish.entry.clone();
+        if let (Some(entry), Some(written)) = (&wish.entry, &written)
+            && Arc::ptr_eq(entry, written)
+        {
+            wish.entry = None;
+        }
+        refreshing = is_standing(&wish);
         let worked = tokio::task::spawn_blocking(move || {
-            let outcome = fulfil(&mut cache, entry.as_deref(), healthy);
+            let outcome = fulfil(&mut cache, &wish);
             (cache, outcome)
         });
         let Ok((back, outcome)) = worked.await else {
@@ -68,15 +85,35 @@ async fn write(mut cache: Cache, mut wishes: watch::Receiver<Wish>, status: Arc<
         };
         cache = back;
         failing = outcome.is_err();
+        if !failing {
+            written = entry;
+        }
         note(&status, outcome);
     }
 }
 
-fn fulfil(cache: &mut Cache, entry: Option<&Entry>, healthy: bool) -> Result<(), Error> {
-    if let Some(entry) = entry {
-        cache.store(entry)?;
-    }
-    if healthy { cache.healthy() } else { Ok(()) }
+/// Orders stand, so that what is left of them has to be written again.
+fn is_standing(wish: &Wish) -> bool {
+    let orders = wish.orders.as_ref();
+    orders.is_some_and(|held| !held.at(clock::now()).is_empty())
+}
+
+/// Neither the orders nor a document that finds no room costs the other.
+fn fulfil(cache: &mut Cache, wish: &Wish) -> Result<(), Error> {
+    let orders = wish.orders.as_ref().map_or(Ok(()), |held| {
+        let now_ms = u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX);
+        cache.store_orders(held.at(clock::now()), now_ms)
+    });
+    let entry = match &wish.entry {
+        Some(entry) => cache.store(entry),
+        None => Ok(()),
+    };
+    let healthy = if wish.healthy {
+        cache.healthy()
+    } else {
+        Ok(())
+    };
+    orders.and(entry).and(healthy)
 }
 
 /// A disk that refuses is a problem to show, never a reason to stop serving.

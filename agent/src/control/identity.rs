@@ -36,10 +36,13 @@ const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 const RENEW_AT: f64 = 0.6;
 /// ...and up to this much later, by chance, so that a fleet does not renew at one moment.
 const RENEW_SPREAD: f64 = 0.1;
-/// Between two attempts to renew, as a share of the certificate's life, and its bounds.
+/// Least time between two attempts to renew, as a share of the certificate's life, and its bounds...
 const RETRY_SHARE: f64 = 0.02;
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(300);
+/// ...and up to this share of it longer, by chance, so that a fleet whose renewals failed at one
+/// moment does not try again at one moment.
+const RETRY_SPREAD: f64 = 1.0;
 /// Longest sleep before the wall clock is looked at again: it may be set meanwhile.
 const LOOK_MAX: Duration = Duration::from_secs(60);
 
@@ -110,6 +113,9 @@ impl Identity {
         let keep = Keep::new(cache_dir, status.instance());
         let mut state = keep.load();
         state.kept = state.kept.filter(|kept| kept.gateway == gateway);
+        if let Some(kept) = &state.kept {
+            status.set_certificate_end(kept.expires_ms);
+        }
         Self {
             join,
             gateway: gateway.to_owned(),
@@ -166,8 +172,7 @@ impl Identity {
                     Ok(()) => chance = clock::jitter(),
                     Err(error) => {
                         self.tell(&error);
-                        let wait = kept.life().mul_f64(RETRY_SHARE).clamp(RETRY_MIN, RETRY_MAX);
-                        tokio::time::sleep(wait.mul_f64(1.0 + clock::jitter())).await;
+                        tokio::time::sleep(retry_wait(kept.life(), clock::jitter())).await;
                     }
                 }
             }
@@ -240,6 +245,7 @@ impl Identity {
             state.clone()
         };
         self.store(state).await;
+        self.status.set_certificate_end(kept.expires_ms);
         self.status.clear(Topic::Identity);
         self.renewed.notify_waiters();
         kept
@@ -326,6 +332,12 @@ impl Identity {
     }
 }
 
+/// The wait after a renewal that failed, for a certificate of this life and `chance` in `[0, 1)`.
+fn retry_wait(life: Duration, chance: f64) -> Duration {
+    let least = life.mul_f64(RETRY_SHARE).clamp(RETRY_MIN, RETRY_MAX);
+    least.mul_f64(1.0 + RETRY_SPREAD * chance)
+}
+
 async fn issue(
     call: impl Future<Output = Result<Response<wire::IssuedCertificate>, GrpcStatus>>,
 ) -> Result<IssuedCertificate, IdentityError> {
@@ -349,4 +361,24 @@ fn digest(token: &str) -> String {
 
 fn unix_ms() -> u64 {
     u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_renewals_are_tried_again_within_bounds_and_not_in_step() {
+        let day = Duration::from_secs(24 * 60 * 60);
+        for (life, chance, wait_secs) in [
+            (Duration::from_secs(6), 0.0, 0.25),
+            (Duration::from_secs(100), 0.0, 2.0),
+            (Duration::from_secs(100), 0.5, 3.0),
+            (day, 0.0, 300.0),
+            (365 * day, 0.5, 450.0),
+        ] {
+            let wait = retry_wait(life, chance).as_secs_f64();
+            assert!((wait - wait_secs).abs() < 1e-6, "{life:?}: {wait}");
+        }
+    }
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::{ConfigSource, Problem};
 use lanekeeper_proto::limits::{MESSAGE_BYTES_MAX, PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
-    ABILITY_OVERRIDES, Bye, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, Hello,
-    OverridesResult,
+    ABILITY_DRAIN, ABILITY_OVERRIDES, Bye, ConfigPush, ConfigResult, FromAgent, FromServer,
+    Goodbye, Hello, OverridesResult,
 };
 use lanekeeper_proto::wire::{AgentMessage, ServerMessage, server_message};
 use lanekeeper_proto::{FleetClient, WireError};
@@ -32,7 +32,7 @@ use crate::plane::Plane;
 use crate::status::{Topic, VERSION};
 
 /// How long the server may take to open the stream.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the last message gets to leave the machine.
 const BYE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Messages that wait for the network. Reports are built when one of these places is free, so a
@@ -40,9 +40,9 @@ const BYE_TIMEOUT: Duration = Duration::from_secs(1);
 const OUTBOUND_MAX: usize = 2;
 /// Pushes that wait for the trial of another. A server of ours has one on its way at a time; of one
 /// that sends more nothing further is read.
-const HELD_PUSHES_MAX: usize = 4;
+pub(super) const HELD_PUSHES_MAX: usize = 4;
 /// How long a message may wait for a place before the link counts as dead.
-const STALL_TIMEOUT: Duration = Duration::from_secs(30);
+pub(super) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Why a session ended.
 #[derive(Debug, thiserror::Error)]
@@ -207,7 +207,7 @@ impl Control {
             applied: self.lineage.applied.clone(),
             wall_ms: u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX),
             previous_session_epoch: self.lineage.session_epoch,
-            capabilities: vec![ABILITY_OVERRIDES.to_owned()],
+            capabilities: vec![ABILITY_OVERRIDES.to_owned(), ABILITY_DRAIN.to_owned()],
         }
     }
 
@@ -392,7 +392,12 @@ impl Control {
                 }
                 Ok(Taken::Nothing)
             }
-            Step::Obey(overrides) => Ok(Taken::Orders(Given::obey(&self.plane, overrides))),
+            Step::Obey(overrides) => {
+                if let Some(writer) = &self.writer {
+                    writer.keep_orders(&overrides.orders);
+                }
+                Ok(Taken::Orders(Given::obey(&self.plane, overrides)))
+            }
         }
     }
 

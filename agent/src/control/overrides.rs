@@ -28,6 +28,11 @@ impl Given {
                 "an override cannot be read"
             );
         }
+        Self::of(overrides)
+    }
+
+    /// What is answered of a set that is in force.
+    pub(super) fn of(overrides: Overrides) -> Self {
         Self {
             generation: overrides.generation,
             ids: overrides.orders.into_iter().map(|order| order.id).collect(),

@@ -1,6 +1,6 @@
 //! Builds the report of this moment within the sizes that the server accepts.
 
-use lanekeeper_model::{CellReport, Problem, Report};
+use lanekeeper_model::{CellReport, Problem, Report, digest};
 use lanekeeper_proto::limits::{PROBLEMS_MAX, REPORT_CELLS_MAX, TEXT_BYTES_MAX};
 use lanekeeper_proto::message::Limits;
 
@@ -17,7 +17,9 @@ const CUT: &str = "…";
 
 /// The report of this moment.
 pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: Limits) -> Report {
-    let (cells, left_out) = select(plane.cells(), numbered.dense, limits);
+    let cells = plane.cells();
+    let digest = digest(&cells);
+    let (cells, left_out) = select(cells, numbered.dense, limits);
     if left_out > 0 {
         status.raise(
             Topic::Report,
@@ -38,11 +40,16 @@ pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: 
         revision: plane.applied().map_or(0, |applied| applied.revision),
         problems: fit_texts(problems),
         draining: status.draining(),
+        digest: Some(digest),
     }
 }
 
 /// The cells to list, notable ones first, and how many had to be left out.
-fn select(cells: Vec<CellReport>, dense: bool, limits: Limits) -> (Vec<CellReport>, usize) {
+pub(super) fn select(
+    cells: Vec<CellReport>,
+    dense: bool,
+    limits: Limits,
+) -> (Vec<CellReport>, usize) {
     let (mut listed, rest): (Vec<_>, Vec<_>) = cells.into_iter().partition(CellReport::is_notable);
     if dense {
         listed.extend(rest);

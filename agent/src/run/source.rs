@@ -56,7 +56,7 @@ pub(super) async fn prepare(
             status.set_gateway(gateway);
             if let Some(dir) = &config.cache_dir {
                 prepared
-                    .adopt_cached(Cache::new(dir, gateway, status.instance()), status)
+                    .adopt_cached(Cache::new(dir, gateway, status.instance()), plane, status)
                     .await;
             }
         }
@@ -82,11 +82,12 @@ impl Prepared {
         Ok(())
     }
 
-    async fn adopt_cached(&mut self, mut cache: Cache, status: &Arc<Status>) {
+    async fn adopt_cached(&mut self, mut cache: Cache, plane: &Plane, status: &Arc<Status>) {
         let adopter = Arc::clone(&self.adopter);
-        let facts = Arc::clone(status);
+        let (plane, facts) = (plane.clone(), Arc::clone(status));
         let opened = tokio::task::spawn_blocking(move || {
-            let found = cache.open(UNIX_EPOCH + clock::unix_now());
+            let mut found = cache.open(UNIX_EPOCH + clock::unix_now());
+            obey_kept(&plane, &mut found);
             let applied = adopt_first(&adopter, &facts, found);
             (cache, applied)
         });
@@ -161,6 +162,20 @@ fn proof(config: &Config, gateway: &str, tls: Option<&ClientTls>, status: &Arc<S
         ))),
         (None, Some(files)) => Proof::Files(files.clone()),
         (None, None) => Proof::None,
+    }
+}
+
+/// Puts the kept orders into force, before there are cells, so that no request slips past them.
+fn obey_kept(plane: &Plane, found: &mut Found) {
+    if let Some(error) = found.orders_fault.take() {
+        tracing::warn!(%error, "the kept overrides are passed over");
+    }
+    if !found.orders.is_empty() {
+        tracing::info!(
+            orders = found.orders.len(),
+            "overrides of the last session are in force until the next one"
+        );
+        plane.apply_overrides(&found.orders);
     }
 }
 

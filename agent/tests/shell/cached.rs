@@ -1,9 +1,10 @@
 //! Starts without a control plane.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use lanekeeper_model::ConfigSource;
-use lanekeeper_proto::message::ConfigOutcome;
+use lanekeeper_model::{ConfigSource, Override, OverrideAction};
+use lanekeeper_proto::message::{ConfigOutcome, FromServer, Overrides};
 
 use crate::agent::{Agent, document, eventually, joined};
 use crate::scripted::Scripted;
@@ -116,5 +117,90 @@ async fn a_folder_that_cannot_be_written_is_reported_and_serving_goes_on() {
     })
     .await;
     assert_eq!(agent.ask("GET", "/readyz").await.status, 200);
+    agent.stop().await;
+}
+
+/// What the agent is ordered to do with its one lane, by its own word.
+async fn ordered(agent: &Agent) -> serde_json::Value {
+    let stats = agent.stats().await;
+    let cells = stats["lanes"][0]["cells"].as_array().unwrap().clone();
+    let cell = cells.into_iter().find(|cell| cell["pool"] == "chat");
+    cell.unwrap()["override"].clone()
+}
+
+/// Leaves a revision and an order of this length in `dir`; the agent is then killed.
+async fn ordered_for(dir: &Path, remaining_ms: u64) {
+    let mut server = Scripted::start().await;
+    let agent = Agent::start(joined(&server.url(), Some(dir))).await;
+    let mut peer = server.peer().await;
+    peer.open("a", 1).await;
+    peer.push(1, &document(1)).await;
+    peer.result().await;
+    let order = Override {
+        id: "o1".to_owned(),
+        pool: None,
+        lane: "m".into(),
+        action: OverrideAction::ForceOpen,
+        remaining_ms,
+    };
+    peer.send(FromServer::Overrides(Overrides {
+        generation: 1,
+        orders: vec![order],
+        unreadable: Vec::new(),
+    }))
+    .await;
+    eventually(async || ordered(&agent).await == "force_open").await;
+    eventually(async || newest(dir) == Some(1) && dir.join("orders").exists()).await;
+    agent.kill().await;
+}
+
+#[tokio::test]
+async fn an_order_holds_over_a_restart_without_a_server_and_ends_on_time() {
+    const REMAINING: Duration = Duration::from_secs(6);
+    let dir = tempfile::tempdir().unwrap();
+    let given = Instant::now();
+    ordered_for(dir.path(), REMAINING.as_millis() as u64).await;
+    let agent = Agent::start(joined(NOWHERE, Some(dir.path()))).await;
+    // In force before anything could be asked.
+    assert_eq!(ordered(&agent).await, "force_open");
+    eventually(async || ordered(&agent).await.is_null()).await;
+    let took = given.elapsed();
+    println!("an order of {REMAINING:?} ended after {took:?}, over a restart");
+    assert!(took < REMAINING + Duration::from_secs(3), "{took:?}");
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn an_order_holds_over_an_orderly_restart_and_the_next_session_ends_it() {
+    let dir = tempfile::tempdir().unwrap();
+    ordered_for(dir.path(), 600_000).await;
+    let agent = Agent::start(joined(NOWHERE, Some(dir.path()))).await;
+    agent.stop().await;
+    let mut server = Scripted::start().await;
+    let agent = Agent::start(joined(&server.url(), Some(dir.path()))).await;
+    assert_eq!(ordered(&agent).await, "force_open");
+    let mut peer = server.peer().await;
+    peer.open("a", 1).await;
+    peer.send(FromServer::Overrides(Overrides {
+        generation: 2,
+        orders: Vec::new(),
+        unreadable: Vec::new(),
+    }))
+    .await;
+    eventually(async || ordered(&agent).await.is_null()).await;
+    eventually(async || !dir.path().join("orders").exists()).await;
+    agent.stop().await;
+}
+
+#[tokio::test]
+async fn damaged_orders_are_passed_over_and_the_configuration_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    ordered_for(dir.path(), 600_000).await;
+    let path = dir.path().join("orders");
+    let whole = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+    let agent = Agent::start(joined(NOWHERE, Some(dir.path()))).await;
+    assert!(ordered(&agent).await.is_null());
+    assert_eq!(agent.revision().await, 1);
     agent.stop().await;
 }

@@ -20,3 +20,4 @@ mod ops;
 mod scripted;
 mod standalone;
 mod tls;
+mod versions;

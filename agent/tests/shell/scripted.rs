@@ -9,57 +9,18 @@ use lanekeeper_proto::message::{
     ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, GoodbyeReason, Hello, Limits,
     ReportAck, Welcome,
 };
-use lanekeeper_proto::wire::{
-    AgentMessage, EnrollRequest, IssuedCertificate, RenewCertRequest, ServerMessage,
-};
-use lanekeeper_proto::{Fleet, FleetServer};
+use lanekeeper_proto::testing::Sessions;
+use lanekeeper_proto::wire::{AgentMessage, ServerMessage};
+use prost::Message as _;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::transport::{Server, ServerTlsConfig};
-use tonic::{Request, Response, Status, Streaming};
+use tonic::{Status, Streaming};
 
 /// Longer than anything here takes on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
-
-struct Door {
-    peers: mpsc::UnboundedSender<Peer>,
-}
-
-#[tonic::async_trait]
-impl Fleet for Door {
-    type SessionStream = ReceiverStream<Result<ServerMessage, Status>>;
-
-    async fn session(
-        &self,
-        request: Request<Streaming<AgentMessage>>,
-    ) -> Result<Response<Self::SessionStream>, Status> {
-        let (outbound, messages) = mpsc::channel(16);
-        let peer = Peer {
-            inbound: request.into_inner(),
-            outbound,
-        };
-        self.peers
-            .send(peer)
-            .map_err(|_| Status::unavailable("over"))?;
-        Ok(Response::new(ReceiverStream::new(messages)))
-    }
-
-    async fn enroll(
-        &self,
-        _: Request<EnrollRequest>,
-    ) -> Result<Response<IssuedCertificate>, Status> {
-        Err(Status::unimplemented("no certificates here"))
-    }
-
-    async fn renew_cert(
-        &self,
-        _: Request<RenewCertRequest>,
-    ) -> Result<Response<IssuedCertificate>, Status> {
-        Err(Status::unimplemented("no certificates here"))
-    }
-}
 
 /// The server.
 pub struct Scripted {
@@ -88,9 +49,15 @@ impl Scripted {
                 .unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, peers) = mpsc::unbounded_channel();
+        let door = Sessions(move |inbound| {
+            let (outbound, said) = mpsc::channel(16);
+            // A server that is over has nobody who would miss the peer.
+            let _ = sender.send(Peer { inbound, outbound });
+            ReceiverStream::new(said)
+        });
         let task = tokio::spawn(async move {
             server
-                .add_service(FleetServer::new(Door { peers: sender }))
+                .add_service(door)
                 .serve_with_incoming(TcpListenerStream::new(listener))
                 .await
                 .unwrap();
@@ -137,7 +104,7 @@ impl Drop for Scripted {
 /// One session, seen from the server.
 pub struct Peer {
     inbound: Streaming<AgentMessage>,
-    outbound: mpsc::Sender<Result<ServerMessage, Status>>,
+    outbound: mpsc::Sender<Result<Bytes, Status>>,
 }
 
 impl Peer {
@@ -151,10 +118,15 @@ impl Peer {
     }
 
     pub async fn send(&self, message: FromServer) {
-        self.outbound.send(Ok(message.into())).await.unwrap();
+        self.send_wire(message.into()).await;
     }
 
     pub async fn send_wire(&self, message: ServerMessage) {
+        self.send_bytes(message.encode_to_vec().into()).await;
+    }
+
+    /// Sends a message that this release may not know.
+    pub async fn send_bytes(&self, message: Bytes) {
         self.outbound.send(Ok(message)).await.unwrap();
     }
 

@@ -37,6 +37,7 @@ impl TryFrom<wire::Report> for Report {
             revision: report.revision,
             problems: texts(report.problems, "problems")?,
             draining: report.draining,
+            digest: report.digest,
         })
     }
 }
@@ -58,6 +59,7 @@ impl From<Report> for wire::Report {
             revision: report.revision,
             problems: report.problems,
             draining: report.draining,
+            digest: report.digest,
         }
     }
 }

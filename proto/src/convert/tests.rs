@@ -122,7 +122,15 @@ fn report() -> Report {
         revision: 13,
         problems: vec!["disk is read-only".into()],
         draining: true,
+        digest: None,
     }
+}
+
+/// A report that also says what its cells come to.
+fn report_with_digest() -> Report {
+    let mut report = report();
+    report.digest = Some(lanekeeper_model::digest(&report.cells));
+    report
 }
 
 /// A report that also says how long a cell has not been closed.
@@ -161,6 +169,10 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         (
             "report_with_open_age",
             FromAgent::Report(report_with_open_age()),
+        ),
+        (
+            "report_with_digest",
+            FromAgent::Report(report_with_digest()),
         ),
         (
             "bye",
