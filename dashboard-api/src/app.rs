@@ -151,14 +151,18 @@ impl App {
         }
     }
 
-    /// Writes an attempt that failed into the audit trail, if the store lets us.
+    /// Writes an attempt that failed into the audit trail. Its sender may be gone by then.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Store`] when the store does not let us: the attempt is not on record.
     pub(crate) async fn record_refused(
         &self,
         principal: &Principal,
         action: &'static str,
         path: &str,
         reason: &'static str,
-    ) {
+    ) -> Result<(), Error> {
         let change = Change {
             actor: principal.name.clone(),
             actor_id: principal.id.clone(),
@@ -170,13 +174,19 @@ impl App {
             .chars()
             .take(MAX_RESOURCE_BYTES / 4)
             .collect();
-        if let Err(error) = self
-            .store
-            .record_refused(action, &resource, reason, &change)
+        let store = self.store.clone();
+        let recording = tokio::spawn(async move {
+            let recorded = store.record_refused(action, &resource, reason, &change);
+            let recorded = recorded.await;
+            if let Err(error) = &recorded {
+                tracing::warn!(%error, action, "a refused attempt is not in the audit trail");
+            }
+            recorded
+        });
+        let recorded = recording
             .await
-        {
-            tracing::warn!(%error, action, "a refused attempt is missing in the audit trail");
-        }
+            .map_err(|error| Error::Internal(error.into()))?;
+        Ok(recorded?)
     }
 
     /// Follows the hints of other replicas until the server ends.
@@ -189,7 +199,7 @@ impl App {
             };
             match hint {
                 Ok(Hint::TokenRevoked) => self.tokens.clear(),
-                Ok(Hint::Revocation) => {}
+                Ok(Hint::Revocation | Hint::Duplicate { .. }) => {}
                 Ok(
                     Hint::Revision { .. }
                     | Hint::Rollout { .. }

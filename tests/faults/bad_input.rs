@@ -13,6 +13,8 @@ const BACK: Duration = Duration::from_secs(45);
 /// Memory that all strangers together may cost.
 const GROWTH_MAX_MIB: u64 = 64;
 const SESSIONS: &str = "lanekeeper_sessions";
+/// What a flood may get rid of in a second, sockets' buffers included, and count as slowed down.
+const SLOW_BYTES: u64 = 16 << 20;
 
 /// Follows a process's memory until `harm` is over; the highest growth.
 async fn growth_during(process: &Process, harm: impl Future<Output = ()>) -> u64 {
@@ -70,18 +72,17 @@ async fn exchange(address: &str, parts: &[&[u8]]) -> Answer {
     answer
 }
 
-/// Asserts that an answer of HTTP/1.1 has this status, and a problem as its body where it has one.
+/// Asserts that an answer of HTTP/1.1 has this status, and a problem as its body.
 fn refused(what: &str, answer: &Answer, status: u16) {
     let text = String::from_utf8_lossy(&answer.bytes);
     assert!(
         text.starts_with(&format!("HTTP/1.1 {status}")),
         "{what}: {text}"
     );
-    // The HTTP library itself answers heads that it cannot read, without a body.
     let is_problem = text
         .to_ascii_lowercase()
         .contains("content-type: application/problem+json");
-    assert!(status == 431 || is_problem, "{what}: {text}");
+    assert!(is_problem, "{what}: {text}");
 }
 
 fn gzip_bomb() -> Vec<u8> {
@@ -93,6 +94,8 @@ fn gzip_bomb() -> Vec<u8> {
 
 #[tokio::test]
 async fn the_api_refuses_bombs_floods_and_slow_bodies_and_answers_others_meanwhile() {
+    /// Requests that never come to their end.
+    const SLOW: usize = 200;
     let cluster = Cluster::start(1, 1).await.unwrap();
     let history = cluster.watch();
     let api = &cluster.apis[0];
@@ -126,6 +129,9 @@ async fn the_api_refuses_bombs_floods_and_slow_bodies_and_answers_others_meanwhi
             431,
         );
 
+        let garbage = exchange(address, &[b"\x16\x03\x01\x02\x00\x01\r\n\r\n"]).await;
+        refused("no HTTP", &garbage, 400);
+
         let deep = vec![b'['; 4 << 20];
         let deep_head = head(&format!("content-length: {}\r\n", deep.len()));
         let answer = exchange(address, &[deep_head.as_bytes(), &deep]).await;
@@ -143,7 +149,7 @@ async fn the_api_refuses_bombs_floods_and_slow_bodies_and_answers_others_meanwhi
 
         // Many heads and bodies that never come to their end.
         let started = head("content-length: 1000\r\n");
-        let slow = join_all((0..200).map(|number| {
+        let slow = join_all((0..SLOW).map(|number| {
             let started = &started;
             async move {
                 let mut stream = TcpStream::connect(address).await.unwrap();
@@ -162,6 +168,10 @@ async fn the_api_refuses_bombs_floods_and_slow_bodies_and_answers_others_meanwhi
             Written::Confirmed(2)
         );
         drop(slow);
+        // Each of these strangers has the right to write, and so an entry of its own if it got so far.
+        for _ in 0..SLOW + 6 {
+            history.wrote(&Written::Unknown);
+        }
     };
     let growth = growth_during(api, harm).await;
     println!("{growth} MiB more at most");
@@ -268,9 +278,26 @@ fn floods() -> Vec<(&'static str, Vec<u8>, Vec<u8>)> {
     ]
 }
 
-/// Says it until the other end has enough or the time is over, reading nothing.
-async fn flood(address: &str, first: &[u8], again: &[u8], until: Instant) -> u64 {
+/// What came of a flood.
+#[derive(Debug)]
+struct Flooded {
+    /// Bytes that the other end took, or that wait in the sockets.
+    said: u64,
+    /// The other end broke the connection off.
+    is_lost: bool,
+}
+
+/// Says it until the other end has enough or the time is over; `listens` says whether the answers are
+/// read meanwhile.
+async fn flood(
+    address: &str,
+    first: &[u8],
+    again: &[u8],
+    listens: bool,
+    until: Instant,
+) -> Flooded {
     let mut stream = TcpStream::connect(address).await.unwrap();
+    let (mut reader, mut writer) = stream.split();
     let mut said = 0;
     let talk = async {
         let start = [
@@ -279,16 +306,57 @@ async fn flood(address: &str, first: &[u8], again: &[u8], until: Instant) -> u64
             first,
         ]
         .concat();
-        stream.write_all(&start).await?;
+        writer.write_all(&start).await?;
         while !again.is_empty() {
-            stream.write_all(again).await?;
+            writer.write_all(again).await?;
             said += again.len() as u64;
             tokio::task::yield_now().await;
         }
-        std::io::Result::Ok(())
+        // Somebody waits for what comes of it.
+        future::pending::<std::io::Result<()>>().await
     };
-    let _ = tokio::time::timeout_at(until.into(), talk).await;
-    said
+    let mut chunk = vec![0; 64 * 1024];
+    let listen = async {
+        while listens && matches!(reader.read(&mut chunk).await, Ok(1..)) {}
+        if !listens {
+            future::pending::<()>().await;
+        }
+    };
+    let until = tokio::time::Instant::from_std(until);
+    let is_broken = tokio::select! {
+        _ = talk => true,
+        () = listen => true,
+        () = tokio::time::sleep_until(until) => false,
+    };
+    let rest = async { while let Ok(1..) = reader.read(&mut chunk).await {} };
+    let ended = tokio::time::timeout(Duration::from_secs(1), rest).await;
+    let is_lost = is_broken || ended.is_ok();
+    Flooded { said, is_lost }
+}
+
+/// Floods an address in every way, some listening and some not, one way after the other; a revision
+/// must get through meanwhile, and each flood be broken off or slowed down to `bytes_max` a second.
+async fn flooded(
+    cluster: &Cluster,
+    history: &History,
+    addresses: &[&str],
+    weight: u64,
+    bytes_max: u64,
+) {
+    for (number, (what, first, again)) in floods().into_iter().enumerate() {
+        let until = Instant::now() + Duration::from_secs(1);
+        let all = addresses
+            .iter()
+            .flat_map(|address| [false, false, true, true].map(|listens| (address, listens)))
+            .map(|(address, listens)| flood(address, &first, &again, listens, until));
+        let weight = weight + number as u64;
+        let (all, ()) = future::join(join_all(all), unaffected(cluster, history, weight)).await;
+        println!("{what}: {all:?}");
+        for flooded in all {
+            let is_slow = flooded.said <= bytes_max && !again.is_empty();
+            assert!(flooded.is_lost || is_slow, "{what}: {flooded:?}");
+        }
+    }
 }
 
 async fn unaffected(cluster: &Cluster, history: &History, weight: u64) {
@@ -376,13 +444,7 @@ async fn the_grpc_port_ends_malformed_calls_and_floods_and_agents_keep_their_ses
             ended("too many headers", call(&many), Vec::new()),
         );
         unaffected(&cluster, &history, 2).await;
-        for (number, (what, first, again)) in floods().into_iter().enumerate() {
-            let until = Instant::now() + Duration::from_secs(1);
-            let all = join_all((0..4).map(|_| flood(address, &first, &again, until)));
-            let (said, ()) =
-                future::join(all, unaffected(&cluster, &history, 3 + number as u64)).await;
-            println!("{what}: {said:?} bytes");
-        }
+        flooded(&cluster, &history, &[address], 3, SLOW_BYTES).await;
     };
     let growth = growth_during(plane, harm).await;
     println!("{growth} MiB more at most");
@@ -395,5 +457,34 @@ async fn the_grpc_port_ends_malformed_calls_and_floods_and_agents_keep_their_ses
     })
     .await;
     cluster.all_live(BACK).await;
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn floods_of_http2_lose_their_connection_at_every_http_port() {
+    let cluster = Cluster::start(1, 2).await.unwrap();
+    let history = cluster.watch();
+    let (api, plane, agent) = (
+        &cluster.apis[0],
+        &cluster.control_planes[0],
+        &cluster.agents[0],
+    );
+    let addresses = [
+        api.address("http"),
+        plane.address("ops"),
+        agent.address("proxy"),
+        agent.address("ops"),
+    ];
+    let processes = [api, plane, agent];
+    let before = processes.map(Process::resident_mib);
+    let harm = flooded(&cluster, &history, &addresses, 2, 0);
+    let growth = growth_during(agent, harm).await;
+    let growths = processes
+        .iter()
+        .zip(before)
+        .map(|(process, before)| process.resident_mib().saturating_sub(before));
+    let most = growths.chain([growth]).max().unwrap_or(0);
+    println!("{most} MiB more at most");
+    assert!(most <= GROWTH_MAX_MIB, "{most} MiB");
     history.judge(&cluster).await;
 }

@@ -1,5 +1,6 @@
 //! Configuration that comes fast, comes twice, comes as poison, or is cut off on its way.
 
+use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
 use lanekeeper_tests::{Cluster, Written, eventually};
 use serde_json::{Value, json};
@@ -7,12 +8,16 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
+use crate::past_the_api;
+
 const BOUND: Duration = Duration::from_secs(45);
 
 #[tokio::test]
 async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
     const COMMITS: u64 = 1_000;
     const WRITERS: usize = 8;
+    /// Ten seconds by themselves; the rest is for other tests on the same machine.
+    const COMMITS_BOUND: Duration = Duration::from_secs(20);
     let cluster = Cluster::start(2, 2).await.unwrap();
     let history = cluster.watch();
     let began = Instant::now();
@@ -36,7 +41,9 @@ async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
         .buffer_unordered(WRITERS)
         .collect()
         .await;
-    println!("{COMMITS} commits in {:?}", began.elapsed());
+    let took = began.elapsed();
+    println!("{COMMITS} commits in {took:?}");
+    assert!(took <= COMMITS_BOUND, "{took:?}");
     written.sort_unstable();
     assert_eq!(
         written,
@@ -50,11 +57,8 @@ async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
     history.judge(&cluster).await;
 }
 
-#[tokio::test]
-async fn poison_is_refused_whole_and_no_agent_sees_it() {
-    let cluster = Cluster::start(1, 2).await.unwrap();
-    let history = cluster.watch();
-    let good = cluster.document(2);
+/// Documents that must not be applied, by what is wrong with them.
+fn poison(good: &Value) -> Vec<(&'static str, Value)> {
     let with = |change: &dyn Fn(&mut Value)| {
         let mut document = good.clone();
         change(&mut document);
@@ -63,7 +67,7 @@ async fn poison_is_refused_whole_and_no_agent_sees_it() {
     let many: serde_json::Map<String, Value> = (0..20_000)
         .map(|number| (format!("pool-{number}"), good["pools"]["chat"].clone()))
         .collect();
-    let poison = [
+    vec![
         (
             "ten times the pools there may be",
             with(&|it| it["pools"] = Value::Object(many.clone())),
@@ -100,34 +104,121 @@ async fn poison_is_refused_whole_and_no_agent_sees_it() {
         ),
         ("nothing at all", json!(null)),
         ("another gateway", with(&|it| it["gateway"] = json!("lab"))),
-    ];
-    for (what, document) in &poison {
+    ]
+}
+
+#[tokio::test]
+async fn poison_is_refused_whole_by_the_api_and_past_it_by_every_agent() {
+    let cluster = Cluster::start(1, 2).await.unwrap();
+    let history = cluster.watch();
+    let good = cluster.document(2);
+    for (what, document) in &poison(&good) {
         assert_eq!(
             cluster.commit(&history, 0, document).await,
             Written::Refused(400),
             "{what}"
         );
     }
-    let huge = json!({"gateway": "edge", "labels": {"x": "y".repeat(20 << 20)}});
+    let huge = json!({"gateway": "edge", "labels": {"x": "y".repeat(16 << 20)}});
     assert_eq!(
         cluster.commit(&history, 0, &huge).await,
         Written::Refused(413)
     );
-    let taken = cluster
-        .http
-        .post(format!("{}/admin/v1/gateways", cluster.apis[0].url("http")))
-        .bearer_auth(&cluster.token)
-        .json(&good)
-        .send()
-        .await
-        .unwrap();
-    assert_eq!(taken.status(), 409, "one gateway has one name");
+    cluster.converged(1, Duration::from_secs(1)).await;
+    // What never passed the API: a bug there, a newer release, a hand in the database.
+    let mut newest = 1;
+    for (what, document) in &poison(&good) {
+        newest = past_the_api(&cluster, &history, newest, document).await;
+        eventually(what, BOUND, || async {
+            for name in ["node-0", "node-1"] {
+                let agent = cluster.listed(0, name).await.map_err(|e| e.to_string())?;
+                let is_refused = agent["last_error"]["revision"] == newest
+                    && agent["last_error"]["errors"][0]["message"].is_string()
+                    && agent["applied_revision"] == 1
+                    && agent["state"] == "live";
+                if !is_refused {
+                    return Err(agent.to_string());
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
     cluster.converged(1, Duration::from_secs(1)).await;
     assert_eq!(
         cluster.commit(&history, 0, &good).await,
-        Written::Confirmed(2),
+        Written::Confirmed(newest + 1),
         "what was refused left nothing behind"
     );
+    history.judge(&cluster).await;
+}
+
+#[tokio::test]
+async fn of_two_gateways_created_under_one_name_at_once_there_is_one() {
+    const CREATORS: usize = 8;
+    let cluster = Cluster::start(2, 1).await.unwrap();
+    let history = cluster.watch();
+    let mut lab = cluster.document(2);
+    lab["gateway"] = json!("lab");
+    let creating = (0..CREATORS).map(|number| {
+        let url = format!("{}/admin/v1/gateways", cluster.apis[number % 2].url("http"));
+        let post = cluster
+            .http
+            .post(url)
+            .bearer_auth(&cluster.token)
+            .json(&lab);
+        async move { post.send().await.unwrap().status().as_u16() }
+    });
+    let mut statuses = join_all(creating).await;
+    statuses.sort_unstable();
+    assert_eq!(statuses[0], 201);
+    assert_eq!(statuses[1..], [409; CREATORS - 1]);
+    let audit = cluster.get(1, "/admin/v1/audit?limit=100").await.unwrap();
+    let entries = audit["entries"].as_array().unwrap();
+    let count = |outcome: &str, resource: &str| {
+        let of_it = |it: &&Value| {
+            it["action"] == "gateway.create"
+                && it["outcome"] == outcome
+                && it["resource"] == resource
+        };
+        entries.iter().filter(of_it).count()
+    };
+    assert_eq!(count("done", "gateways/lab"), 1, "{audit}");
+    assert_eq!(count("refused", "gateways"), CREATORS - 1, "{audit}");
+    history.judge(&cluster).await;
+}
+
+/// A canary that refuses a revision keeps it from everybody else, and the old one comes back.
+#[tokio::test]
+async fn a_revision_that_the_canary_refuses_goes_no_further_and_is_taken_back() {
+    let cluster = Cluster::start(2, 4).await.unwrap();
+    let history = cluster.watch();
+    cluster.all_live(BOUND).await;
+    let plan = json!({"strategy": "staged", "canary": {"percent": 25}, "percents": [50],
+        "hold_secs": 1, "auto_rollback": true});
+    let gateway = format!("{}/admin/v1/gateways/edge", cluster.apis[0].url("http"));
+    let put = cluster.http.put(format!("{gateway}/rollout-plan"));
+    let put = put.bearer_auth(&cluster.token).json(&plan).send().await;
+    assert_eq!(put.unwrap().status(), 200);
+    let bad = &poison(&cluster.document(2))[1].1;
+    let refused = past_the_api(&cluster, &history, 1, bad).await;
+    let back = refused + 1;
+    let path = format!("/admin/v1/gateways/edge/rollouts/{refused}");
+    eventually("it is taken back", BOUND, || async {
+        let rollout = cluster.get(1, &path).await.map_err(|e| e.to_string())?;
+        let is_back = rollout["state"] == "rolled_back"
+            && rollout["stop"]["kind"] == "rejected"
+            && rollout["rollback_revision"] == back;
+        is_back.then_some(()).ok_or_else(|| rollout.to_string())
+    })
+    .await;
+    history.wrote(&Written::Confirmed(back));
+    cluster.converged(back, BOUND).await;
+    let told = (0..4).filter(|number| {
+        let log = cluster.folder().join(format!("agent-{number}.log"));
+        std::fs::read_to_string(log).unwrap().contains("refused")
+    });
+    assert_eq!(told.count(), 1, "only the canary was asked");
     history.judge(&cluster).await;
 }
 
@@ -172,6 +263,7 @@ async fn a_write_whose_answer_is_lost_is_made_once_under_its_key() {
         socket.write_all(head.as_bytes()).await.unwrap();
         socket.write_all(body.as_bytes()).await.unwrap();
         drop(socket);
+        history.wrote(&Written::Unknown);
     }
     let (revision, _) = eventually("the write is confirmed", BOUND, || async {
         let url = format!(

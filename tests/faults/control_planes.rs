@@ -9,7 +9,7 @@ const BACK: Duration = Duration::from_secs(45);
 #[tokio::test]
 async fn a_killed_control_plane_is_missed_by_nobody_who_calls() {
     let mut cluster = Cluster::start(2, 3).await.unwrap();
-    let history = cluster.watch();
+    let history = cluster.watch().with_probes(&cluster).await;
     cluster.control_planes[0].kill().await;
     // The other half of the fleet takes changes meanwhile; the API does not need this replica.
     let document = cluster.document(2);
@@ -45,7 +45,7 @@ async fn a_killed_control_plane_is_missed_by_nobody_who_calls() {
 /// A frozen control plane is left, and does not undo anything when it thaws.
 async fn frozen_control_plane() {
     let cluster = Cluster::start(2, 2).await.unwrap();
-    let history = cluster.watch();
+    let history = cluster.watch().with_probes(&cluster).await;
     cluster.control_planes[0].signal("STOP").await;
     for weight in 2..=4 {
         let document = cluster.document(weight);
@@ -76,6 +76,9 @@ async fn frozen_control_plane() {
 /// A frozen agent is stale, and catches up when it thaws.
 async fn frozen_agent() {
     let cluster = Cluster::start(1, 2).await.unwrap();
+    let mut history = cluster.watch();
+    // Calls to a frozen agent cannot be answered.
+    history.leave_agent(&cluster.agents[0]);
     cluster.agents[0].signal("STOP").await;
     eventually("it is stale", BACK, || async {
         let view = cluster
@@ -90,20 +93,15 @@ async fn frozen_agent() {
         }
     })
     .await;
-    // Only from here: calls to a frozen agent cannot be answered.
-    let put = cluster
-        .http
-        .put(format!(
-            "{}/admin/v1/gateways/edge/config",
-            cluster.apis[0].url("http")
-        ))
-        .bearer_auth(&cluster.token)
-        .header("if-match", "\"1\"")
-        .json(&cluster.document(2));
-    assert_eq!(put.send().await.unwrap().status(), 200);
+    let document = cluster.document(2);
+    assert_eq!(
+        cluster.commit(&history, 0, &document).await,
+        Written::Confirmed(2)
+    );
+    cluster.serves(1, 2, BACK).await;
     cluster.agents[0].signal("CONT").await;
     cluster.converged(2, BACK).await;
-    let history = cluster.watch();
+    history.follow_agent(&cluster, &cluster.agents[0]);
     cluster.all_live(BACK).await;
     history.judge(&cluster).await;
 }

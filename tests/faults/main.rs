@@ -14,10 +14,15 @@ mod control_planes;
 mod database;
 mod fleet;
 mod network;
+mod sessions;
+mod soak;
 mod stores;
 
 use lanekeeper_proto::limits;
 use lanekeeper_proto::message::Hello;
+use lanekeeper_store::{Change, ConfigStore};
+use lanekeeper_tests::{Cluster, GATEWAY, History, Written};
+use serde_json::Value;
 
 /// The first words of an agent that a test plays itself.
 fn hello(instance: &str) -> Hello {
@@ -25,7 +30,7 @@ fn hello(instance: &str) -> Hello {
         protocol_min: limits::PROTOCOL_MIN,
         protocol_max: limits::PROTOCOL_MAX,
         agent_version: "0.1.0".to_owned(),
-        gateway: lanekeeper_tests::GATEWAY.to_owned(),
+        gateway: GATEWAY.to_owned(),
         name: instance.to_owned(),
         labels: std::collections::BTreeMap::new(),
         instance: instance.to_owned(),
@@ -34,4 +39,24 @@ fn hello(instance: &str) -> Hello {
         previous_session_epoch: None,
         capabilities: Vec::new(),
     }
+}
+
+/// Writes a document that the API would refuse on top of revision `base`, as a bug or a newer release
+/// might; the new revision.
+async fn past_the_api(cluster: &Cluster, history: &History, base: u64, document: &Value) -> u64 {
+    let store = ConfigStore::connect(&cluster.database).await.unwrap();
+    let hash = lanekeeper_model::content_hash(document);
+    let change = Change {
+        actor: "test".to_owned(),
+        actor_id: String::new(),
+        message: String::new(),
+        now_ms: 1,
+        idempotency: None,
+    };
+    store
+        .write_revision(GATEWAY, Some(base), document, &hash, &change)
+        .await
+        .unwrap();
+    history.wrote(&Written::Confirmed(base + 1));
+    base + 1
 }

@@ -1,7 +1,7 @@
 //! A whole installation of replicas: PostgreSQL and Redis of its own, several control planes and
 //! APIs, agents spread over the control planes, a simulated provider.
 
-use crate::{History, Process, eventually, http_client};
+use crate::{History, Process, command, eventually, http_client};
 use anyhow::Context;
 use lanekeeper_store::testing::{PostgresServer, RedisServer};
 use serde_json::{Value, json};
@@ -13,6 +13,10 @@ use tempfile::TempDir;
 const READY_BOUND: Duration = Duration::from_secs(30);
 /// The gateway that the agents serve.
 pub const GATEWAY: &str = "edge";
+/// The pool for probes, whose first lane a history may make ill.
+pub(crate) const FRAIL_POOL: &str = "frail";
+/// The lane that then is ill.
+pub(crate) const FRAIL_LANE: &str = "gpt-frail";
 
 /// A running installation.
 #[derive(Debug)]
@@ -37,6 +41,8 @@ pub struct Cluster {
     pub token: String,
     /// A client for everything.
     pub http: reqwest::Client,
+    /// Life of agents' certificates in seconds; plaintext without one.
+    certificate_secs: Option<u64>,
 }
 
 /// A PostgreSQL server that can be printed.
@@ -75,7 +81,22 @@ impl Cluster {
     ///
     /// When a process does not start or the gateway is refused.
     pub async fn start(replicas: usize, agents: usize) -> anyhow::Result<Self> {
-        Self::start_over(PostgresServer::start().await, replicas, agents).await
+        let postgres = PostgresServer::start().await;
+        Self::begin(postgres, None, replicas, agents).await
+    }
+
+    /// The same with agents that join with tokens and hold certificates of so many seconds.
+    ///
+    /// # Errors
+    ///
+    /// When a process does not start or the gateway is refused.
+    pub async fn start_with_certificates(
+        certificate_secs: u64,
+        replicas: usize,
+        agents: usize,
+    ) -> anyhow::Result<Self> {
+        let postgres = PostgresServer::start().await;
+        Self::begin(postgres, Some(certificate_secs), replicas, agents).await
     }
 
     /// The same over a PostgreSQL server that runs already.
@@ -85,6 +106,15 @@ impl Cluster {
     /// When a process does not start or the gateway is refused.
     pub async fn start_over(
         postgres: PostgresServer,
+        replicas: usize,
+        agents: usize,
+    ) -> anyhow::Result<Self> {
+        Self::begin(postgres, None, replicas, agents).await
+    }
+
+    async fn begin(
+        postgres: PostgresServer,
+        certificate_secs: Option<u64>,
         replicas: usize,
         agents: usize,
     ) -> anyhow::Result<Self> {
@@ -116,7 +146,14 @@ impl Cluster {
             agents: Vec::new(),
             token: String::new(),
             http: http_client(),
+            certificate_secs,
         };
+        if certificate_secs.is_some() {
+            let [cert, key] = cluster.authority();
+            let (cert, key) = (cert.display().to_string(), key.display().to_string());
+            let made = command(&["ca", "rotate", "--ca-cert", &cert, "--ca-key", &key], &[]).await;
+            anyhow::ensure!(made.status.success(), "{made:?}");
+        }
         for number in 0..replicas {
             let api = cluster.start_api(number, "127.0.0.1:0").await?;
             cluster.apis.push(api);
@@ -137,6 +174,9 @@ impl Cluster {
             .await?;
         anyhow::ensure!(created.status() == 201, "{}", created.text().await?);
         for number in 0..agents {
+            if certificate_secs.is_some() {
+                cluster.new_join_token(number).await?;
+            }
             let agent = cluster.start_agent(number).await?;
             cluster.agents.push(agent);
         }
@@ -155,11 +195,20 @@ impl Cluster {
             "models": {
                 "gpt-east": {"provider": "east", "attempt_timeout_ms": 1000},
                 "gpt-west": {"provider": "west", "attempt_timeout_ms": 1000},
+                FRAIL_LANE: {"provider": "east", "attempt_timeout_ms": 1000},
+                "gpt-steady": {"provider": "west", "attempt_timeout_ms": 1000},
             },
-            "pools": {"chat": {
-                "members": [{"target": "gpt-east", "weight": weight}, {"target": "gpt-west", "weight": 1}],
-                "breaker": {"base_cooldown_secs": 2, "trip": {"mode": "consecutive", "consecutive_n": 2}},
-            }},
+            "pools": {
+                "chat": {
+                    "members": [{"target": "gpt-east", "weight": weight}, {"target": "gpt-west", "weight": 1}],
+                    "breaker": {"base_cooldown_secs": 2, "trip": {"mode": "consecutive", "consecutive_n": 2}},
+                },
+                FRAIL_POOL: {
+                    "members": [{"target": FRAIL_LANE}, {"target": "gpt-steady"}],
+                    "breaker": {"base_cooldown_secs": 1, "max_cooldown_secs": 1, "park_secs": 0.1,
+                        "trip": {"mode": "consecutive", "consecutive_n": 2}},
+                },
+            },
         })
     }
 
@@ -173,6 +222,34 @@ impl Cluster {
     #[must_use]
     pub fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// Where agent `node-NUMBER` looks for its join token.
+    #[must_use]
+    pub fn join_token_file(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("join-token-{number}"))
+    }
+
+    /// Makes a join token for one agent and puts it where agent `node-NUMBER` looks.
+    ///
+    /// # Errors
+    ///
+    /// When the API refuses.
+    pub async fn new_join_token(&self, number: usize) -> anyhow::Result<()> {
+        let url = self.apis[0].url("http");
+        let environment = [
+            ("LANEKEEPER_URL", url.as_str()),
+            ("LANEKEEPER_TOKEN", &self.token),
+        ];
+        let made = command(&["join-token", "create", GATEWAY], &environment).await;
+        anyhow::ensure!(made.status.success(), "{made:?}");
+        Ok(std::fs::write(self.join_token_file(number), made.stdout)?)
+    }
+
+    /// Certificate and key of the authority for agents' certificates.
+    #[must_use]
+    pub fn authority(&self) -> [PathBuf; 2] {
+        ["ca.crt", "ca.key"].map(|name| self.folder.path().join(name))
     }
 
     fn token_file(&self) -> PathBuf {
@@ -194,12 +271,20 @@ impl Cluster {
         number: usize,
         [grpc, ops]: [&str; 2],
     ) -> impl Future<Output = anyhow::Result<Process>> + Send + use<> {
-        let arguments = [
+        let mut arguments = vec![
             "control-plane".to_owned(),
-            "--insecure".to_owned(),
             format!("--grpc-listen={grpc}"),
             format!("--ops-listen={ops}"),
         ];
+        match self.certificate_secs {
+            None => arguments.push("--insecure".to_owned()),
+            Some(secs) => {
+                let [cert, key] = self.authority();
+                arguments.push(format!("--certificate-secs={secs}"));
+                arguments.push(format!("--ca-cert={}", cert.display()));
+                arguments.push(format!("--ca-key={}", key.display()));
+            }
+        }
         let log = self
             .folder
             .path()
@@ -233,15 +318,13 @@ impl Cluster {
     /// # Errors
     ///
     /// When it does not get ready to listen.
-    pub async fn start_agent_through(
+    pub fn start_agent_through(
         &self,
         number: usize,
         address: &str,
-    ) -> anyhow::Result<Process> {
-        let arguments = [
+    ) -> impl Future<Output = anyhow::Result<Process>> + Send + use<> {
+        let mut arguments = vec![
             "agent".to_owned(),
-            "--insecure".to_owned(),
-            format!("--control-plane=http://{address}"),
             format!("--gateway={GATEWAY}"),
             format!("--name=node-{number}"),
             "--listen=127.0.0.1:0".to_owned(),
@@ -249,8 +332,16 @@ impl Cluster {
             format!("--cache-dir={}", self.cache_dir(number).display()),
             "--drain-pause-secs=0.2".to_owned(),
         ];
+        if self.certificate_secs.is_none() {
+            arguments.push("--insecure".to_owned());
+            arguments.push(format!("--control-plane=http://{address}"));
+        } else {
+            let token = self.join_token_file(number);
+            arguments.push(format!("--control-plane=https://{address}"));
+            arguments.push(format!("--join-token-file={}", token.display()));
+        }
         let log = self.folder.path().join(format!("agent-{number}.log"));
-        Process::start(&arguments, &[], &["proxy", "ops"], &log).await
+        async move { Process::start(&arguments, &[], &["proxy", "ops"], &log).await }
     }
 
     /// Starts a control plane again on the ports it had.
@@ -307,7 +398,14 @@ impl Cluster {
             Ok(answer) if answer.status().is_client_error() => {
                 Written::Refused(answer.status().as_u16())
             }
-            Ok(_) | Err(_) => Written::Unknown,
+            Ok(answer) => {
+                println!("DEBUG {} {:?}", answer.status(), answer.text().await);
+                Written::Unknown
+            }
+            Err(error) => {
+                println!("DEBUG {error:?}");
+                Written::Unknown
+            }
         };
         history.wrote(&written);
         written
@@ -358,6 +456,23 @@ impl Cluster {
         })
         .await;
         took
+    }
+
+    /// Waits until one agent serves `revision`, by its own word.
+    ///
+    /// # Panics
+    ///
+    /// When that is not so within `bound`.
+    pub async fn serves(&self, agent: usize, revision: u64, bound: Duration) {
+        let what = format!("node-{agent} on revision {revision}");
+        eventually(&what, bound, || async {
+            let stats = stats(&self.http, &self.agents[agent]).await;
+            let serves = stats.map_err(|e| e.to_string())?["agent"]["revision"].clone();
+            (serves == revision)
+                .then_some(())
+                .ok_or_else(|| serves.to_string())
+        })
+        .await;
     }
 
     /// Waits until all agents are live in the view of every API.

@@ -8,111 +8,41 @@
 //! | I4 | the view never shows an older report after a newer one |
 //! | I5 | no cell is counted by an agent that does not report freshly |
 //! | I6 | proxied requests do not notice |
-//! | I8 | every write has exactly one entry in the audit trail |
+//! | I7 | an agent has at most one probe of a cell at a time |
+//! | I8 | every write has exactly one entry in the audit trail, failed attempts too, in one chain |
 //!
-//! I7, one probe at a time, is shown where probes are made to happen.
+//! I7 is watched where a story asks for it with [`History::with_probes`]: probes need a lane that
+//! fails.
 
-use crate::cluster::{Cluster, GATEWAY, Written};
-use serde_json::Value;
+mod book;
+mod probes;
+
+use crate::cluster::{Cluster, FRAIL_LANE, FRAIL_POOL, GATEWAY, Written};
+use book::Book;
+use lanekeeper_store::ConfigStore;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-use tokio::task::JoinSet;
+use std::time::{Duration, Instant, SystemTime};
+use tokio::task::{AbortHandle, JoinSet};
 
 /// Between two requests to one agent.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(40);
 /// Between two looks at one process.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
-/// What two readings of one report's age may differ by: the view is a second old at most, and the
-/// looks take time on a busy machine.
-const AGE_SLACK: Duration = Duration::from_secs(4);
-/// Violations that are kept of each kind.
-const KEPT_MAX: usize = 5;
+/// Callers of one agent that make it probe: more than one, so that more than one could be a probe.
+const PROBING_CALLERS: usize = 3;
+/// The header by which the provider tells whose request arrives.
+const SENDER: &str = "story-agent";
 
 /// A running record; the watching ends with it.
 #[derive(Debug)]
 pub struct History {
     book: Arc<Mutex<Book>>,
     watchers: JoinSet<()>,
-}
-
-#[derive(Debug, Default)]
-struct Book {
-    requests: u64,
-    between_epochs: bool,
-    /// By the invariant they break.
-    violations: BTreeMap<&'static str, Vec<String>>,
-    /// The highest revision each agent instance was seen to serve.
-    served: BTreeMap<String, u64>,
-    /// When each agent's newest report came in, by API and instance.
-    reported: BTreeMap<(usize, String), Instant>,
-    confirmed: Vec<u64>,
-    unknown: u64,
-}
-
-impl Book {
-    fn violated(&mut self, invariant: &'static str, what: String) {
-        let kept = self.violations.entry(invariant).or_default();
-        if kept.len() < KEPT_MAX {
-            kept.push(what);
-        }
-    }
-
-    fn serves(&mut self, stats: &Value) {
-        let agent = &stats["agent"];
-        let (Some(id), Some(revision)) = (agent["id"].as_str(), agent["revision"].as_u64()) else {
-            return;
-        };
-        if self.between_epochs {
-            return;
-        }
-        let highest = self.served.entry(id.to_owned()).or_insert(revision);
-        if revision < *highest {
-            let what = format!("{id} went from revision {highest} to {revision}");
-            self.violated("I1", what);
-        } else {
-            *highest = revision;
-        }
-    }
-
-    /// Takes in the list of agents as one API shows it.
-    fn shows(&mut self, api: usize, agents: &Value, now: Instant) {
-        for agent in agents["agents"].as_array().into_iter().flatten() {
-            let (Some(id), Some(age)) = (
-                agent["instance"].as_str(),
-                agent["last_report_age_secs"].as_f64(),
-            ) else {
-                continue;
-            };
-            let Some(at) = Duration::try_from_secs_f64(age)
-                .ok()
-                .and_then(|age| now.checked_sub(age))
-            else {
-                continue;
-            };
-            let newest = self.reported.entry((api, id.to_owned())).or_insert(at);
-            if at + AGE_SLACK < *newest {
-                let what =
-                    format!("api {api} shows {id} with a report of {age} s after a newer one");
-                self.violated("I4", what);
-            } else {
-                *newest = at.max(*newest);
-            }
-        }
-    }
-
-    /// Takes in the breakers as one API shows them.
-    fn counts(&mut self, api: usize, view: &Value) {
-        let live = view["agents"]["live"].as_u64().unwrap_or_default();
-        for cell in view["cells"].as_array().into_iter().flatten() {
-            let count = |name: &str| cell["agents"][name].as_u64().unwrap_or_default();
-            let reporting = count("reporting");
-            if reporting > live || count("closed") + count("open") + count("half_open") != reporting
-            {
-                self.violated("I5", format!("api {api} with {live} live: {cell}"));
-            }
-        }
-    }
+    /// By the address of the agent.
+    of_agents: BTreeMap<String, Vec<AbortHandle>>,
+    has_probes: bool,
 }
 
 impl History {
@@ -120,6 +50,8 @@ impl History {
         let mut history = Self {
             book: Arc::default(),
             watchers: JoinSet::new(),
+            of_agents: BTreeMap::new(),
+            has_probes: false,
         };
         for agent in &cluster.agents {
             history.follow_agent(cluster, agent);
@@ -130,61 +62,133 @@ impl History {
         history
     }
 
+    /// From now on a lane fails for good, every agent is asked to use it, and probes are counted.
+    ///
+    /// # Panics
+    ///
+    /// When the provider does not take the fault.
+    pub async fn with_probes(mut self, cluster: &Cluster) -> Self {
+        let fault = json!({"model": FRAIL_LANE, "status": 503, "delay_ms": probes::ANSWER_MS});
+        let faults = format!("{}/faults", cluster.provider.url("sim-provider"));
+        let set = cluster.http.post(faults).json(&fault).send().await;
+        assert!(set.is_ok_and(|answer| answer.status().is_success()));
+        self.has_probes = true;
+        for agent in &cluster.agents {
+            self.make_probe(cluster, agent);
+        }
+        let (http, book) = (cluster.http.clone(), Arc::clone(&self.book));
+        let arrivals = format!("{}/requests", cluster.provider.url("sim-provider"));
+        self.watchers.spawn(async move {
+            let mut after = 0;
+            loop {
+                let url = format!("{arrivals}?model={FRAIL_LANE}&after={after}");
+                if let Some(arrived) = json_of(http.get(url)).await {
+                    for arrival in arrived["requests"].as_array().into_iter().flatten() {
+                        after = arrival["seq"].as_u64().unwrap_or(after);
+                        if let (Some(sender), Some(at_ms)) = (
+                            arrival["headers"][SENDER].as_str(),
+                            arrival["at_ms"].as_u64(),
+                        ) {
+                            locked(&book).arrives(sender, at_ms);
+                        }
+                    }
+                }
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        });
+        self
+    }
+
     /// Sends requests to an agent and looks at what it serves, from now on.
     pub fn follow_agent(&mut self, cluster: &Cluster, agent: &crate::Process) {
+        self.call(cluster, agent, "chat");
+        let (http, book) = (cluster.http.clone(), Arc::clone(&self.book));
+        let url = format!("{}/stats", agent.url("ops"));
+        let address = agent.address("proxy").to_owned();
+        let handle = self.watchers.spawn(async move {
+            loop {
+                if let Some(stats) = json_of(http.get(&url)).await {
+                    let mut book = locked(&book);
+                    book.serves(&stats);
+                    if let Some(closed) = probes::is_closed(&stats, FRAIL_POOL, FRAIL_LANE) {
+                        book.holds(&address, closed, now_ms());
+                    }
+                }
+                tokio::time::sleep(LOOK_INTERVAL).await;
+            }
+        });
+        self.belongs_to(agent, handle);
+        if self.has_probes {
+            self.make_probe(cluster, agent);
+        }
+    }
+
+    /// Lets an agent be, before it comes to harm that its callers must notice.
+    pub fn leave_agent(&mut self, agent: &crate::Process) {
+        let watching = self.of_agents.remove(agent.address("proxy"));
+        watching.iter().flatten().for_each(AbortHandle::abort);
+    }
+
+    fn make_probe(&mut self, cluster: &Cluster, agent: &crate::Process) {
+        for _ in 0..PROBING_CALLERS {
+            self.call(cluster, agent, FRAIL_POOL);
+        }
+    }
+
+    fn call(&mut self, cluster: &Cluster, agent: &crate::Process, pool: &'static str) {
         let (http, book) = (cluster.http.clone(), Arc::clone(&self.book));
         let url = format!("{}/v1/chat/completions", agent.url("proxy"));
-        self.watchers.spawn(async move {
-            let body = serde_json::json!({"model": "chat", "messages": [{"role": "user", "content": "hi"}]});
+        let sender = agent.address("proxy").to_owned();
+        let handle = self.watchers.spawn(async move {
+            let body = json!({"model": pool, "messages": [{"role": "user", "content": "hi"}]});
             loop {
-                let answer = http.post(&url).json(&body).send().await;
-                let fault = match answer {
+                let asked = Instant::now();
+                let answer = http.post(&url).header(SENDER, &sender).json(&body);
+                let fault = match answer.send().await {
                     Ok(answer) if answer.status() == 200 => {
                         answer.bytes().await.err().map(|error| error.to_string())
                     }
-                    Ok(answer) => Some(answer.status().to_string()),
-                    Err(error) => Some(error.to_string()),
+                    Ok(answer) => {
+                        let status = answer.status();
+                        Some(format!(
+                            "{status} {}",
+                            answer.text().await.unwrap_or_default()
+                        ))
+                    }
+                    Err(error) => Some(format!("{error:?}")),
                 };
                 {
                     let mut book = locked(&book);
                     book.requests += 1;
                     if let Some(fault) = fault {
-                        book.violated("I6", format!("{url}: {fault}"));
+                        let took = asked.elapsed();
+                        book.violated("I6", format!("{pool} at {url} after {took:?}: {fault}"));
                     }
                 }
                 tokio::time::sleep(REQUEST_INTERVAL).await;
             }
         });
-        let (http, book) = (cluster.http.clone(), Arc::clone(&self.book));
-        let url = format!("{}/stats", agent.url("ops"));
-        self.watchers.spawn(async move {
-            loop {
-                if let Ok(answer) = http.get(&url).send().await
-                    && let Ok(stats) = answer.json::<Value>().await
-                {
-                    locked(&book).serves(&stats);
-                }
-                tokio::time::sleep(LOOK_INTERVAL).await;
-            }
-        });
+        self.belongs_to(agent, handle);
+    }
+
+    fn belongs_to(&mut self, agent: &crate::Process, handle: AbortHandle) {
+        let address = agent.address("proxy").to_owned();
+        self.of_agents.entry(address).or_default().push(handle);
     }
 
     fn follow_api(&mut self, cluster: &Cluster, number: usize) {
         let (http, book) = (cluster.http.clone(), Arc::clone(&self.book));
         let (base, token) = (cluster.apis[number].url("http"), cluster.token.clone());
         self.watchers.spawn(async move {
-            let read = async |path: &str| -> Option<(Value, Instant)> {
-                let url = format!("{base}{path}");
-                let asked = Instant::now();
-                let answer = http.get(url).bearer_auth(&token).send().await.ok()?;
-                let body = answer.error_for_status().ok()?.json().await.ok()?;
-                Some((body, asked))
+            let read = async |path: &str| {
+                json_of(http.get(format!("{base}{path}")).bearer_auth(&token)).await
             };
             loop {
-                if let Some((agents, asked)) = read("/api/v1/agents").await {
-                    locked(&book).shows(number, &agents, asked);
+                let asked = Instant::now();
+                if let Some(agents) = read("/api/v1/agents").await {
+                    locked(&book).shows(number, &agents, asked, Instant::now());
                 }
-                if let Some((view, _)) = read("/api/v1/breaker-state?include=closed").await {
+                if let Some(view) = read("/api/v1/breaker-state?include=closed").await {
                     locked(&book).counts(number, &view);
                 }
                 tokio::time::sleep(LOOK_INTERVAL).await;
@@ -194,12 +198,7 @@ impl History {
 
     /// Records what came of a write.
     pub fn wrote(&self, written: &Written) {
-        let mut book = locked(&self.book);
-        match written {
-            Written::Confirmed(revision) => book.confirmed.push(*revision),
-            Written::Unknown => book.unknown += 1,
-            Written::Refused(_) => {}
-        }
+        locked(&self.book).wrote(written);
     }
 
     /// A new control epoch is about to begin: confirmed revisions may be gone, and agents may go
@@ -207,6 +206,7 @@ impl History {
     pub fn epoch_ends(&self) {
         let mut book = locked(&self.book);
         book.between_epochs = true;
+        book.is_restored = true;
         book.confirmed.clear();
         book.unknown = 0;
     }
@@ -224,6 +224,12 @@ impl History {
         locked(&self.book).requests
     }
 
+    /// Probes seen so far.
+    #[must_use]
+    pub fn probes(&self) -> u64 {
+        locked(&self.book).probes.seen
+    }
+
     /// Ends the watching and judges. All harm must be undone by now.
     ///
     /// # Panics
@@ -238,44 +244,55 @@ impl History {
         // I2.
         cluster.converged(newest, Duration::from_secs(45)).await;
         self.watchers.shutdown().await;
-        let (confirmed, unknown) = {
-            let book = locked(&self.book);
-            (book.confirmed.clone(), book.unknown)
-        };
-        for revision in &confirmed {
-            let path = format!("/admin/v1/gateways/{GATEWAY}/revisions/{revision}");
-            if let Err(error) = cluster.get(0, &path).await {
-                let what = format!("revision {revision} is gone: {error}");
-                locked(&self.book).violated("I3", what);
-            }
-        }
-        let entries = audited(cluster).await;
-        for revision in &confirmed {
-            let of_it = entries.iter().filter(|entry| *entry == revision).count();
-            if of_it != 1 {
-                let what = format!("revision {revision} has {of_it} entries");
-                locked(&self.book).violated("I8", what);
-            }
-        }
-        let surplus = entries
+        let path = format!("/admin/v1/gateways/{GATEWAY}/revisions");
+        let revisions = pages(cluster, &path, "revisions").await;
+        let revisions: Vec<u64> = revisions
             .iter()
-            .filter(|entry| !confirmed.contains(entry))
-            .count() as u64;
-        let book = locked(&self.book);
+            .filter_map(|it| it["revision"].as_u64())
+            .collect();
+        let entries = pages(cluster, "/admin/v1/audit", "entries").await;
+        let resource = format!("gateways/{GATEWAY}");
+        let of_gateway = entries.iter().filter(|it| it["resource"] == *resource);
+        let (done, refused): (Vec<&Value>, Vec<_>) =
+            of_gateway.partition(|it| it["outcome"] == "done");
+        let done: Vec<u64> = done
+            .iter()
+            .filter_map(|it| it["after"]["revision"].as_u64())
+            .collect();
+        let refused = refused.iter().filter(|it| it["action"] == "config.write");
+        let refused = refused.count() as u64;
+        let store = ConfigStore::connect(&cluster.database)
+            .await
+            .expect("the database answers after healing");
+        let chain = store.verify_audit().await.expect("the audit trail");
+        let mut book = locked(&self.book);
+        book.settles(&revisions, &done, refused);
+        if let Some(fault) = chain.fault {
+            book.violated("I8", format!("the chain breaks: {fault:?}"));
+        }
+        if self.has_probes && book.probes.seen == 0 {
+            book.violated("I7", "nothing was probed".to_owned());
+        }
         assert!(book.requests > 0, "nothing was proxied");
+        let summary = format!(
+            "I1 {} looks, I2 revision {newest}, I3 {} confirmed writes, I4 {} listings, I5 {} cells, \
+             I6 {} requests, I7 {} probes, I8 {} entries ({} refused and {} unknown writes)",
+            book.looks,
+            book.confirmed.len(),
+            book.listed,
+            book.cells,
+            book.requests,
+            book.probes.seen,
+            chain.entries,
+            book.refused,
+            book.unknown
+        );
         assert!(
             book.violations.is_empty(),
-            "after {} requests, {} confirmed and {unknown} unknown writes ({surplus} entries of \
-             others): {:#?}",
-            book.requests,
-            confirmed.len(),
+            "{:#?} after {summary}",
             book.violations
         );
-        println!(
-            "{} requests, {} confirmed and {unknown} unknown writes, revision {newest}",
-            book.requests,
-            confirmed.len()
-        );
+        println!("{summary}: kept");
     }
 }
 
@@ -283,74 +300,28 @@ fn locked(book: &Mutex<Book>) -> MutexGuard<'_, Book> {
     book.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The revisions of the gateway that the audit trail tells of, from its own links.
-async fn audited(cluster: &Cluster) -> Vec<u64> {
-    let mut revisions = Vec::new();
-    let mut path = "/admin/v1/audit".to_owned();
-    loop {
-        let page = cluster.get(0, &path).await.expect("the audit trail");
-        for entry in page["entries"].as_array().into_iter().flatten() {
-            let is_write = entry["outcome"] == "done"
-                && entry["resource"] == format!("gateways/{GATEWAY}").as_str();
-            if let (true, Some(revision)) = (is_write, entry["after"]["revision"].as_u64()) {
-                revisions.push(revision);
-            }
-        }
-        match page["next_cursor"].as_str() {
-            Some(cursor) => path = format!("/admin/v1/audit?cursor={cursor}"),
-            None => return revisions,
-        }
-    }
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
+/// A good answer's JSON.
+async fn json_of(request: reqwest::RequestBuilder) -> Option<Value> {
+    let answer = request.send().await.ok()?;
+    answer.error_for_status().ok()?.json().await.ok()
+}
 
-    fn broken(book: &Book) -> Vec<&'static str> {
-        book.violations.keys().copied().collect()
-    }
-
-    #[test]
-    fn a_revision_that_goes_down_is_noticed() {
-        let stats = |revision: u64| json!({"agent": {"id": "a", "revision": revision}});
-        let mut book = Book::default();
-        for revision in [1, 2, 2, 3] {
-            book.serves(&stats(revision));
+/// All items of a list, from its own links.
+async fn pages(cluster: &Cluster, first: &str, list: &str) -> Vec<Value> {
+    let (mut all, mut path) = (Vec::new(), first.to_owned());
+    loop {
+        let page = cluster.get(0, &path).await.expect("a page");
+        all.extend(page[list].as_array().cloned().unwrap_or_default());
+        match page["next_cursor"].as_str() {
+            Some(cursor) => path = format!("{first}?cursor={cursor}"),
+            None => return all,
         }
-        assert!(broken(&book).is_empty());
-        book.serves(&stats(2));
-        assert_eq!(broken(&book), ["I1"]);
-    }
-
-    #[test]
-    fn an_older_report_after_a_newer_one_is_noticed() {
-        let shown = |age: f64| json!({"agents": [{"instance": "a", "last_report_age_secs": age}]});
-        let now = Instant::now();
-        let mut book = Book::default();
-        book.shows(0, &shown(1.0), now);
-        book.shows(0, &shown(11.0), now + Duration::from_secs(10));
-        book.shows(0, &shown(0.0), now + Duration::from_secs(11));
-        book.shows(1, &shown(9.0), now + Duration::from_secs(11));
-        assert!(broken(&book).is_empty(), "{book:?}");
-        book.shows(0, &shown(9.0), now + Duration::from_secs(12));
-        assert_eq!(broken(&book), ["I4"]);
-    }
-
-    #[test]
-    fn a_cell_counted_by_more_than_the_live_agents_is_noticed() {
-        let view = |live: u64, reporting: u64, closed: u64| {
-            json!({"agents": {"live": live}, "cells": [
-                {"agents": {"reporting": reporting, "closed": closed, "open": 1, "half_open": 0}}]})
-        };
-        let mut book = Book::default();
-        book.counts(0, &view(3, 3, 2));
-        assert!(broken(&book).is_empty());
-        book.counts(0, &view(2, 3, 2));
-        assert_eq!(broken(&book), ["I5"]);
-        let mut book = Book::default();
-        book.counts(0, &view(3, 3, 3));
-        assert_eq!(broken(&book), ["I5"]);
     }
 }
