@@ -225,14 +225,21 @@ async fn refused(status: StatusCode, answer: Response) -> Failure {
     if kind == Kind::Refused {
         text += " (LANEKEEPER_TOKEN or --token-file says who you are)";
     }
-    for error in problem
-        .get("errors")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten()
-    {
-        let part = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
-        text += &format!("\n  {}: {}", part("pointer"), part("message"));
-    }
+    let errors = problem.get("errors").and_then(Value::as_array);
+    let lines = errors.into_iter().flatten().filter_map(line);
+    let detail = word("detail").unwrap_or_default().to_owned();
+    text.extend(lines.filter(|line| !line.ends_with(&detail)));
     Failure::new(kind, text)
+}
+
+/// One of a problem's errors on a line of its own: where it is and what it is.
+fn line(error: &Value) -> Option<String> {
+    let part = |name: &str| error.get(name).and_then(Value::as_str);
+    let message = part("message")?;
+    let place = match part("pointer").or_else(|| part("parameter")) {
+        Some("") => "/",
+        Some(place) => place,
+        None => return Some(format!("\n  {message}")),
+    };
+    Some(format!("\n  {place}: {message}"))
 }

@@ -14,7 +14,7 @@ mod traces;
 
 pub(crate) use agent::AgentArguments;
 pub(crate) use client::{
-    ApiArguments, ApplyArguments, CheckArguments, Format, GetArguments, Resource,
+    ApiArguments, ApplyArguments, CheckArguments, Format, GetArguments, GetFormat, Resource,
 };
 pub(crate) use enrolment::{CaAction, CaArguments, EnrolmentArguments};
 pub(crate) use fleet_sim::FleetSimArguments;
@@ -91,7 +91,7 @@ pub(crate) enum Command {
     FleetSim(FleetSimArguments),
     /// Check a gateway document without sending it anywhere
     Check(CheckArguments),
-    /// Read gateways, agents, breakers, configuration or revisions from the HTTP API
+    /// Read gateways, agents, breakers, configuration, revisions, rollouts or overrides
     Get(GetArguments),
     /// Create a gateway or change its configuration
     Apply(ApplyArguments),
@@ -113,6 +113,8 @@ pub(crate) enum Command {
     JoinToken(JoinTokenArguments),
     /// Replace the authority that agents' certificates come from
     Ca(CaArguments),
+    /// Print a script that makes a shell complete the words of this command
+    Completion(CompletionArguments),
 }
 
 impl Command {
@@ -126,6 +128,12 @@ impl Command {
             _ => None,
         }
     }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompletionArguments {
+    /// The shell, whose startup file may say: source <(lanekeeper completion bash)
+    pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,7 @@ pub(crate) mod agents;
 pub(crate) mod apply;
 pub(crate) mod ca;
 pub(crate) mod check;
+pub(crate) mod completion;
 mod columns;
 pub(crate) mod control_plane;
 pub(crate) mod dashboard_api;

@@ -47,6 +47,14 @@ impl Failure {
         Self::new(Kind::Other, chain(&error.into()))
     }
 
+    /// The same, with what it is about in front.
+    pub(crate) fn about(self, what: &str) -> Self {
+        Self {
+            text: format!("{what}: {}", self.text),
+            ..self
+        }
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         self.kind
     }

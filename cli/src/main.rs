@@ -70,6 +70,10 @@ async fn command(command: Command, tracer: Option<SdkTracer>) -> Result<(), Fail
         Command::Watch(arguments) => commands::watch::run(arguments).await,
         Command::Agents(arguments) => commands::agents::run(arguments).await,
         Command::Ca(arguments) => commands::ca::run(&arguments),
+        Command::Completion(arguments) => {
+            commands::completion::run(&arguments);
+            Ok(())
+        }
         Command::Token(arguments) => commands::token::run(arguments).await,
         Command::JoinToken(arguments) => commands::join_token::run(arguments).await,
     }

@@ -133,6 +133,113 @@ async fn apply_changes_a_gateway_and_get_reads_it_back() {
     );
 }
 
+#[tokio::test]
+async fn commands_take_what_people_are_used_to_type() {
+    let fleet = Fleet::start(Options::default()).await.unwrap();
+    let url = fleet.server.url("http");
+    let environment = [
+        ("LANEKEEPER_URL", url.as_str()),
+        ("LANEKEEPER_TOKEN", &fleet.token),
+    ];
+    let folder = tempfile::tempdir().unwrap();
+    let two = folder.path().join("two.yaml");
+    std::fs::write(&two, "gateway: one\n---\n# the other\ngateway: two\n").unwrap();
+    let two = two.display().to_string();
+    let twice = folder.path().join("twice.yaml");
+    std::fs::write(&twice, "gateway: new\n---\ngateway: new\n").unwrap();
+    let twice = twice.display().to_string();
+    let half = folder.path().join("half.yaml");
+    std::fs::write(&half, "gateway: new\n---\ngatewya: two\n").unwrap();
+    let half = half.display().to_string();
+
+    // Arguments, exit code, and what the two outputs say.
+    type Case<'a> = (&'a [&'a str], i32, &'a [&'a str], &'a [&'a str]);
+    let created = ["gateway one created: revision 1", "gateway two created"];
+    let cases: &[Case] = &[
+        (
+            &["check", &two],
+            0,
+            &["gateway \"one\" is valid", "\"two\""],
+            &[],
+        ),
+        (
+            &["check", &half],
+            3,
+            &["\"new\""],
+            &["document 2", "gatewya"],
+        ),
+        (&["apply", "-f", &half], 3, &[], &["document 2"]),
+        (&["apply", "-f", &twice], 3, &[], &["named twice"]),
+        (&["get", "gw", "new"], 7, &[], &["new"]),
+        (
+            &["diff", "-f", &two, "--exit-code"],
+            8,
+            &["apply creates it"],
+            &["2 difference"],
+        ),
+        (&["apply", "-f", &two], 0, &created, &[]),
+        (
+            &["apply", "-f", &two, "-o", "json"],
+            0,
+            &["[", "unchanged"],
+            &[],
+        ),
+        (&["diff", "-f", &two, "--exit-code"], 0, &[], &[]),
+        (
+            &["get", "gateways", "-o", "name"],
+            0,
+            &["edge\none\ntwo\n"],
+            &[],
+        ),
+        (&["get", "gateway", "one"], 0, &["one"], &[]),
+        (&["get", "config", "a/b?c#d"], 7, &[], &["a/b?c#d"]),
+        (&["get", "agents", "a&limit=1"], 7, &[], &["a&limit=1"]),
+        (&["get", "revision", "one", "-o", "name"], 0, &["1\n"], &[]),
+        (&["get", "rollouts", "one"], 0, &["REVISION"], &[]),
+        (
+            &["get", "rollouts"],
+            2,
+            &[],
+            &["lanekeeper get rollouts NAME"],
+        ),
+        (
+            &["get", "overrides", "one", "-o", "wide"],
+            0,
+            &["REASON"],
+            &[],
+        ),
+        (&["get", "pods"], 2, &[], &["gateways, agents, breakers"]),
+        (
+            &["get", "agents", "-o", "xml"],
+            2,
+            &[],
+            &["table, wide, json, yaml, name"],
+        ),
+        (&["token", "create", ""], 3, &[], &["/name: must be"]),
+        (
+            &["completion", "bash"],
+            0,
+            &["complete -F _lanekeeper"],
+            &[],
+        ),
+    ];
+    for (arguments, code, out, err) in cases {
+        let done = lanekeeper(arguments, &environment).await;
+        let (printed, said) = (text(&done.stdout), text(&done.stderr));
+        let case = format!("{arguments:?}: {printed} / {said}");
+        assert_eq!(done.status.code(), Some(*code), "{case}");
+        assert!(out.iter().all(|word| printed.contains(word)), "{case}");
+        assert!(err.iter().all(|word| said.contains(word)), "{case}");
+        assert_eq!(
+            *code == 0,
+            said.is_empty(),
+            "errors alone are told there: {case}"
+        );
+    }
+    let agents = lanekeeper(&["get", "agents", "edge", "-o", "name"], &environment).await;
+    assert_eq!(text(&agents.stdout).lines().count(), 3);
+}
+
 /// A first port with room for the demonstration's others above it.
 fn free_base() -> u16 {
     let free = |port: u16| std::net::TcpListener::bind(("127.0.0.1", port)).is_ok();

@@ -183,6 +183,85 @@ async fn a_refusal_of_the_canary_rolls_back_by_itself_and_nobody_else_sees_the_r
 }
 
 #[tokio::test]
+async fn a_canary_that_lacks_a_variable_rolls_back_by_itself() {
+    const MISSING: &str = "LANEKEEPER_TEST_NOBODY_HAS_THIS_KEY";
+    let fleet = start(staged(2, json!({"auto_rollback": true}))).await;
+    let mut document = fleet.document(&json!({}));
+    document["providers"]["east"]["api_key"] = json!({"env": MISSING});
+    let put = fleet.put_config(&document, 1).await.unwrap();
+    assert_eq!(put.status(), 200, "{}", put.text().await.unwrap());
+    let back = until(&fleet, 2, "it is taken back", STEP_BOUND, |rollout| {
+        rollout["state"] == "rolled_back"
+    })
+    .await;
+    assert_eq!(back["stop"]["kind"], "problems", "{back}");
+    assert!(
+        back["stop"]["detail"].to_string().contains(MISSING),
+        "{back}"
+    );
+    assert_eq!(back["stages"][1]["state"], "waiting", "nobody else had it");
+    fleet.applied(3, 3, STEP_BOUND).await;
+    let metrics = metrics(&fleet).await;
+    for line in [
+        "lanekeeper_rollout_stops_total{reason=\"problems\"} 1",
+        "lanekeeper_rollout_stages_total 1",
+        "lanekeeper_rollout_seconds_count{result=\"rolled_back\"} 1",
+    ] {
+        assert!(metrics.contains(line), "no {line} in {metrics}");
+    }
+}
+
+#[tokio::test]
+async fn a_canary_that_nobody_is_waits_and_is_told_of_until_a_newer_write_or_an_abort() {
+    let plan = json!({"canary": {"labels": {"tier": "nobody"}}});
+    let fleet = start(staged(0, plan)).await;
+    change(&fleet, 1, 7).await;
+    let is_waiting =
+        |rollout: &Value| rollout["waits_for"] == "a live agent in the stage tier=nobody";
+    until(&fleet, 2, "it waits", STEP_BOUND, is_waiting).await;
+    eventually("the metric tells of it", STEP_BOUND, || async {
+        let metrics = metrics(&fleet).await;
+        let is_told = metrics.contains("lanekeeper_rollouts_waiting 1");
+        is_told.then_some(()).ok_or(metrics)
+    })
+    .await;
+    change(&fleet, 2, 8).await;
+    let older = rollout(&fleet, 2).await.unwrap();
+    assert_eq!(older["state"], "superseded");
+    until(&fleet, 3, "the newer one waits", STEP_BOUND, is_waiting).await;
+    assert_eq!(applied(&fleet).await, [1, 1, 1]);
+    let aborted = order(&fleet, 3, "abort").await;
+    assert_eq!(aborted["rollback_revision"], 4);
+    fleet.applied(4, 3, STEP_BOUND).await;
+}
+
+#[tokio::test]
+async fn a_canary_that_falls_silent_in_mid_stage_rolls_back_by_itself() {
+    let plan = json!({"answer_timeout_secs": 5, "auto_rollback": true});
+    let fleet = start(staged(2, plan)).await;
+    for agent in &fleet.agents {
+        agent.signal("STOP").await;
+    }
+    change(&fleet, 1, 7).await;
+    let bound = Duration::from_secs(30);
+    let back = until(&fleet, 2, "it is taken back", bound, |rollout| {
+        rollout["state"] == "rolled_back"
+    })
+    .await;
+    assert_eq!(back["stop"]["kind"], "unanswered", "{back}");
+    for agent in &fleet.agents {
+        agent.signal("CONT").await;
+    }
+    fleet.applied(3, 3, BACK_BOUND).await;
+}
+
+async fn metrics(fleet: &Fleet) -> String {
+    let url = format!("{}/metrics", fleet.server.url("ops"));
+    let answer = fleet.http.get(url).send().await.unwrap();
+    answer.text().await.unwrap()
+}
+
+#[tokio::test]
 async fn a_rising_share_of_exhausted_requests_stops_the_rollout() {
     let plan = json!({"open_share_rise_max": 1, "exhausted_requests_min": 5});
     let fleet = start(staged(600, plan)).await;

@@ -320,48 +320,132 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[tokio::test]
-async fn requests_of_the_api_are_spans_by_route() {
-    let folder = tempfile::tempdir().unwrap();
-    let (collector, address) = Collector::start().await;
+/// A server whose spans go to this collector, and its admin token.
+async fn server(folder: &Path, collector: SocketAddr) -> (Process, String) {
     let arguments = [
         "server".to_owned(),
         "--insecure".to_owned(),
-        format!("--data-dir={}", folder.path().join("data").display()),
-        format!(
-            "--bootstrap-token-file={}",
-            folder.path().join("token").display()
-        ),
+        format!("--data-dir={}", folder.join("data").display()),
+        format!("--bootstrap-token-file={}", folder.join("token").display()),
         "--grpc-listen=127.0.0.1:0".to_owned(),
         "--http-listen=127.0.0.1:0".to_owned(),
         "--ops-listen=127.0.0.1:0".to_owned(),
-        format!("--otlp-endpoint=http://{address}"),
+        format!("--otlp-endpoint=http://{collector}"),
     ];
-    let log = folder.path().join("log");
+    let log = folder.join("server.log");
     let server = Process::start(&arguments, &[], &["grpc", "http", "ops"], &log)
         .await
         .unwrap();
-    let token = std::fs::read_to_string(folder.path().join("token")).unwrap();
+    let token = std::fs::read_to_string(folder.join("token")).unwrap();
+    (server, token.trim().to_owned())
+}
+
+#[tokio::test]
+async fn requests_of_the_api_are_spans_by_route_below_their_callers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (collector, address) = Collector::start().await;
+    let (server, token) = server(folder.path(), address).await;
     let path = "/admin/v1/gateways/SECRET/config";
-    let answer = http_client()
-        .get(format!("{}{path}?a=SECRET", server.url("http")))
-        .bearer_auth(token.trim())
+    let ask = |parents: &[&str]| {
+        let request = http_client().get(format!("{}{path}?a=SECRET", server.url("http")));
+        let request = request.bearer_auth(&token).header("tracestate", "vendor=1");
+        let parents = parents.iter();
+        parents.fold(request, |request, parent| {
+            request.header("traceparent", *parent)
+        })
+    };
+    let other = CALLER.replace("0af7", "1af7");
+    let not_sampled = CALLER.replace("-01", "-00").replace("0af7", "2af7");
+    let mut asked = Vec::new();
+    for parents in [
+        vec![not_sampled.as_str()],
+        vec![CALLER],
+        vec![],
+        vec!["nonsense"],
+        vec![CALLER, other.as_str()],
+    ] {
+        let answer = ask(&parents).send().await.unwrap();
+        let id = answer.headers()["x-request-id"]
+            .to_str()
+            .unwrap()
+            .to_owned();
+        asked.push((parents, id, answer.status().as_u16().to_string()));
+    }
+    for (parents, id, status) in asked.split_off(1) {
+        let is_asked = |span: &Span| text(&span.attributes, "request.id").as_ref() == Some(&id);
+        let span = collector.span("the span of the API", is_asked).await;
+        let get = |name: &str| text(&span.attributes, name);
+        assert_eq!(get("http.request.method").as_deref(), Some("GET"));
+        assert_eq!(get("http.response.status_code"), Some(status));
+        let route = get("http.route").unwrap();
+        assert_eq!(span.name, format!("GET {route}"));
+        assert!(!format!("{span:?}").contains("SECRET"), "{span:?}");
+        let is_callers = hex(&span.trace_id) == "0af7651916cd43dd8448eb211c80319c"
+            && hex(&span.parent_span_id) == "b7ad6b7169203331"
+            && span.trace_state == "vendor=1";
+        assert_eq!(is_callers, parents == [CALLER], "{parents:?}: {span:?}");
+        assert_eq!(
+            span.parent_span_id.is_empty(),
+            parents != [CALLER],
+            "{parents:?}"
+        );
+    }
+    let everything = format!("{:?}", collector.spans());
+    let (_, unsampled, _) = &asked[0];
+    assert!(
+        !everything.contains(unsampled),
+        "its caller decided against it"
+    );
+}
+
+#[tokio::test]
+async fn session_of_an_agent_is_a_trace_of_its_beginning_its_pushes_and_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let (collector, address) = Collector::start().await;
+    let (server, token) = server(folder.path(), address).await;
+    let document = json!({"gateway": "edge"});
+    let created = http_client()
+        .post(format!("{}/admin/v1/gateways", server.url("http")))
+        .bearer_auth(&token)
+        .json(&document)
         .send()
         .await
         .unwrap();
-    let status = answer.status().as_u16().to_string();
-    let span = collector
-        .span("the span of the API", |span| {
-            span.kind == SpanKind::Server as i32
-        })
+    assert_eq!(created.status(), 201, "{}", created.text().await.unwrap());
+    let arguments = [
+        "agent".to_owned(),
+        "--insecure".to_owned(),
+        format!("--control-plane=http://{}", server.address("grpc")),
+        "--gateway=edge".to_owned(),
+        "--name=node".to_owned(),
+        "--listen=127.0.0.1:0".to_owned(),
+        "--ops-listen=127.0.0.1:0".to_owned(),
+        format!("--cache-dir={}", folder.path().join("cache").display()),
+        "--drain-pause-secs=0".to_owned(),
+    ];
+    let log = folder.path().join("agent.log");
+    let agent = Process::start(&arguments, &[], &["proxy", "ops"], &log)
+        .await
+        .unwrap();
+    let named = |name: &'static str| move |span: &Span| span.name == name;
+    let session = collector
+        .span("the session's span", named("session open"))
         .await;
-    let get = |name: &str| text(&span.attributes, name);
-    assert_eq!(get("http.request.method").as_deref(), Some("GET"));
+    let of_session = |name: &str| text(&session.attributes, name);
+    assert_eq!(of_session("lanekeeper.gateway").as_deref(), Some("edge"));
+    assert_eq!(of_session("lanekeeper.agent").as_deref(), Some("node"));
+    let push = collector.span("the push's span", named("push")).await;
+    let of_push = |name: &str| text(&push.attributes, name);
+    assert_eq!(of_push("lanekeeper.revision").as_deref(), Some("1"));
+    assert_eq!(of_push("lanekeeper.outcome").as_deref(), Some("applied"));
+    agent.signal("TERM").await;
+    let end = collector.span("the end's span", named("session end")).await;
     assert_eq!(
-        get("http.response.status_code").as_deref(),
-        Some(status.as_str())
+        text(&end.attributes, "lanekeeper.reason").as_deref(),
+        Some("left")
     );
-    let route = get("http.route").unwrap();
-    assert_eq!(span.name, format!("GET {route}"));
-    assert!(!format!("{span:?}").contains("SECRET"), "{span:?}");
+    for span in [&push, &end] {
+        assert_eq!(span.trace_id, session.trace_id, "{}", span.name);
+        assert_eq!(span.parent_span_id, session.span_id, "{}", span.name);
+    }
 }

@@ -32,9 +32,25 @@ pub(crate) enum Format {
     Yaml,
 }
 
+/// How what was read is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GetFormat {
+    /// For people
+    Table,
+    /// For people with wide terminals: more columns where there are more
+    Wide,
+    /// As the API answers
+    Json,
+    /// The same as YAML
+    Yaml,
+    /// Names alone, one a line, for other commands: ids of agents and overrides, numbers of
+    /// revisions and rollouts
+    Name,
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct CheckArguments {
-    /// The gateway document, YAML or JSON; - reads standard input
+    /// Gateway documents, YAML or JSON, several where --- parts them; - reads standard input
     pub(crate) file: PathBuf,
     /// How the result is printed
     #[arg(short, long, default_value = "table")]
@@ -45,11 +61,11 @@ pub(crate) struct CheckArguments {
 pub(crate) struct GetArguments {
     /// What to read
     pub(crate) resource: Resource,
-    /// Gateway; needed for config and revisions, a filter for agents and breakers
+    /// Gateway; a filter for gateways, agents and breakers, needed for the others
     pub(crate) gateway: Option<String>,
     /// How the result is printed
     #[arg(short, long, default_value = "table")]
-    pub(crate) output: Format,
+    pub(crate) output: GetFormat,
     /// List closed breakers too
     #[arg(long)]
     pub(crate) closed: bool,
@@ -60,23 +76,33 @@ pub(crate) struct GetArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Resource {
     /// The gateways and their current revisions
+    #[value(aliases = ["gateway", "gw"])]
     Gateways,
     /// The agents, what they applied and whether they report
+    #[value(alias = "agent")]
     Agents,
     /// The fleet's breakers
-    #[value(alias = "breaker-state")]
+    #[value(aliases = ["breaker", "breaker-state"])]
     Breakers,
     /// A gateway's document
     Config,
     /// A gateway's history
+    #[value(alias = "revision")]
     Revisions,
+    /// A gateway's rollouts, the latest first
+    #[value(alias = "rollout")]
+    Rollouts,
+    /// A gateway's overrides that stand
+    #[value(alias = "override")]
+    Overrides,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArguments {
-    /// The gateway document, YAML or JSON; - reads standard input
-    #[arg(short, long)]
-    pub(crate) file: PathBuf,
+    /// Gateway documents, YAML or JSON, several in a file where --- parts them; - reads standard
+    /// input. May be given more than once
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
     /// Only let the server check it
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -6,9 +6,10 @@ use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
-    /// The gateway document, YAML or JSON; - reads standard input
-    #[arg(short, long)]
-    pub(crate) file: PathBuf,
+    /// Gateway documents, YAML or JSON, several in a file where --- parts them; - reads standard
+    /// input. May be given more than once
+    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    pub(crate) files: Vec<PathBuf>,
     /// End with exit code 8 when there are differences
     #[arg(long)]
     pub(crate) exit_code: bool,

@@ -1,7 +1,7 @@
 //! `lanekeeper apply`
 
 use super::document;
-use crate::api::Api;
+use crate::api::{Api, segment};
 use crate::args::{ApplyArguments, Format};
 use crate::exit::{Failure, Kind};
 use crate::{clock, output};
@@ -13,37 +13,71 @@ use std::time::Duration;
 const LOOK_INTERVAL: Duration = Duration::from_millis(300);
 
 pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
-    let text = document::read(&arguments.file)?;
-    let checked =
-        document::check(&text).map_err(|problems| document::invalid(&arguments.file, &problems))?;
-    let gateway = checked.gateway.name.to_string();
+    let documents = document::all(&arguments.files)?;
     let api = Api::new(&arguments.api)?;
-    let result = if arguments.dry_run {
-        dry_run(&api, &gateway, &checked.document).await?
-    } else {
-        write(&api, &gateway, &checked.document).await?
-    };
-    match arguments.output {
-        Format::Json => output::json(&result),
-        Format::Yaml => output::yaml(&result)?,
-        Format::Table | Format::Wide => output::line(&sentence(&result)),
-    }
-    match revision(&result) {
-        Some(revision) if arguments.wait => {
-            wait(&api, &gateway, revision, arguments.timeout_secs).await
+    let mut results = Vec::new();
+    let mut failed = None;
+    for checked in &documents {
+        let gateway = checked.gateway.name.to_string();
+        let done = if arguments.dry_run {
+            dry_run(&api, &gateway, &checked.document).await
+        } else {
+            write(&api, &gateway, &checked.document).await
+        };
+        match done {
+            Ok(result) => {
+                if matches!(arguments.output, Format::Table | Format::Wide) {
+                    output::line(&sentence(&result));
+                }
+                results.push((gateway, result));
+            }
+            // What was written before stays written, and is told of.
+            Err(failure) => {
+                failed = Some(failure.about(&format!("gateway {gateway}")));
+                break;
+            }
         }
-        Some(_) => {
+    }
+    print(&results, documents.len() > 1, arguments.output)?;
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    let revisions = results
+        .iter()
+        .filter_map(|(gateway, result)| Some((gateway, revision(result)?)));
+    for (gateway, revision) in revisions {
+        if arguments.wait {
+            wait(&api, gateway, revision, arguments.timeout_secs).await?;
+        } else {
             output::hint(&format!(
                 "agents take it now: lanekeeper get agents {gateway}"
             ));
-            Ok(())
         }
-        None => Ok(()),
     }
+    Ok(())
+}
+
+/// Prints results for programs: one as it is, of several documents a list.
+fn print(results: &[(String, Value)], is_list: bool, format: Format) -> Result<(), Failure> {
+    let mut values = results.iter().map(|(_, result)| result.clone());
+    let value = if is_list {
+        Value::Array(values.collect())
+    } else {
+        match values.next() {
+            Some(value) => value,
+            None => return Ok(()),
+        }
+    };
+    match format {
+        Format::Json => output::json(&value),
+        Format::Yaml => output::yaml(&value)?,
+        Format::Table | Format::Wide => {}
+    }
+    Ok(())
 }
 
 async fn dry_run(api: &Api, gateway: &str, document: &Value) -> Result<Value, Failure> {
-    let path = format!("/admin/v1/gateways/{gateway}/config/validate");
+    let path = format!("/admin/v1/gateways/{}/config/validate", segment(gateway));
     let answer = api.post(&path, document).await?.body;
     if answer.get("valid") == Some(&Value::Bool(true)) {
         return Ok(json!({"gateway": gateway, "action": "would be accepted"}));
@@ -55,7 +89,7 @@ async fn dry_run(api: &Api, gateway: &str, document: &Value) -> Result<Value, Fa
 }
 
 async fn write(api: &Api, gateway: &str, document: &Value) -> Result<Value, Failure> {
-    let path = format!("/admin/v1/gateways/{gateway}/config");
+    let path = format!("/admin/v1/gateways/{}/config", segment(gateway));
     let Some(current) = api.find(&path).await? else {
         let answer = api.post("/admin/v1/gateways", document).await?;
         return Ok(done(gateway, "created", number(answer.etag.as_deref())));
@@ -133,7 +167,8 @@ fn progress(agents: &Value, wanted: u64) -> Progress {
 async fn wait(api: &Api, gateway: &str, revision: u64, timeout: Duration) -> Result<(), Failure> {
     let start = clock::now();
     let mut told = None;
-    let rollout_path = format!("/admin/v1/gateways/{gateway}/rollouts/{revision}");
+    let name = segment(gateway);
+    let rollout_path = format!("/admin/v1/gateways/{name}/rollouts/{revision}");
     loop {
         let rollout = api.find(&rollout_path).await?.map(|answer| answer.body);
         if let Some(rollout) = &rollout
@@ -142,7 +177,7 @@ async fn wait(api: &Api, gateway: &str, revision: u64, timeout: Duration) -> Res
             return end;
         }
         let agents = api
-            .get(&format!("/api/v1/agents?gateway={gateway}"))
+            .get(&format!("/api/v1/agents?gateway={name}"))
             .await?
             .body;
         let now = progress(&agents, revision);

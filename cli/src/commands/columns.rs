@@ -46,6 +46,27 @@ fn columns(resource: Resource) -> &'static [Column] {
             ("CREATED", "/created_at"),
             ("MESSAGE", "/message"),
         ],
+        Resource::Rollouts => &[
+            ("REVISION", "/revision"),
+            ("STATE", "/state"),
+            ("BASE", "/base_revision"),
+            ("AUTHOR", "/author"),
+            ("CREATED", "/created_at"),
+            ("STOPPED BY", "/stop/kind"),
+            ("ROLLED BACK BY", "/rollback_revision"),
+        ],
+        Resource::Overrides => &[
+            ("ID", "/id"),
+            ("ACTION", "/action"),
+            ("POOL", "/pool"),
+            ("LANE", "/lane"),
+            ("STATE", "/state"),
+            ("APPLIED", "/agents_applied"),
+            ("PENDING", "/agents_pending"),
+            ("REMAINING S", "/remaining_secs"),
+            ("ACTOR", "/actor"),
+            ("REASON", "/reason"),
+        ],
         Resource::Config => &[],
     }
 }
@@ -75,6 +96,13 @@ fn more(resource: Resource) -> &'static [Column] {
             ("ADVISORY", "/advisory/active"),
         ],
         Resource::Revisions => &[("PARENT", "/parent"), ("HASH", "/hash")],
+        Resource::Rollouts => &[("MESSAGE", "/message"), ("WHY", "/stop/detail")],
+        Resource::Overrides => &[
+            ("LABELS", "/agents"),
+            ("CREATED", "/created_at"),
+            ("EXPIRES", "/expires_at"),
+            ("RELEASED", "/released_at"),
+        ],
         Resource::Config => &[],
     }
 }
@@ -101,6 +129,26 @@ pub(super) fn rows<'a>(columns: &[Column], entries: impl IntoIterator<Item = &'a
         })
         .collect();
     output::table(&heading, &rows);
+}
+
+/// What other commands call an entry by.
+pub(super) fn name(resource: Resource, entry: &Value) -> String {
+    let places: &[&str] = match resource {
+        Resource::Gateways | Resource::Config => &["/name"],
+        Resource::Agents | Resource::Overrides => &["/id"],
+        Resource::Revisions | Resource::Rollouts => &["/revision"],
+        Resource::Breakers => &["/gateway", "/pool", "/lane", "/endpoint"],
+    };
+    let words = places.iter().filter_map(|place| entry.pointer(place));
+    let words = words.filter(|value| !value.is_null());
+    let words: Vec<String> = words
+        .map(|value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), output::plain)
+        })
+        .collect();
+    words.join("/")
 }
 
 /// A value as one word of a table.

@@ -1,51 +1,68 @@
 //! `lanekeeper diff`: what `apply` would change.
 
 use super::document;
-use crate::api::Api;
+use crate::api::{Api, segment};
 use crate::args::{DiffArguments, Format};
 use crate::exit::{Failure, Kind};
 use crate::output;
 use serde_json::{Value, json};
 
 pub(crate) async fn run(arguments: DiffArguments) -> Result<(), Failure> {
-    let text = document::read(&arguments.file)?;
-    let checked =
-        document::check(&text).map_err(|problems| document::invalid(&arguments.file, &problems))?;
-    let gateway = &checked.gateway.name;
+    let documents = document::all(&arguments.files)?;
     let api = Api::new(&arguments.api)?;
-    let config = format!("/admin/v1/gateways/{gateway}/config");
-    let found = match api.find(&config).await? {
-        Some(_) => {
-            let diff = format!("{config}/diff");
-            api.post(&diff, &checked.document).await?.body
+    let mut differences = 0;
+    let mut results = Vec::new();
+    for checked in &documents {
+        let gateway = checked.gateway.name.to_string();
+        let found = compare(&api, &gateway, &checked.document).await?;
+        let changes = found
+            .get("changes")
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice);
+        differences += changes.len();
+        if matches!(arguments.output, Format::Table | Format::Wide) {
+            if found.get("revision") == Some(&Value::Null) {
+                output::line(&format!(
+                    "gateway {gateway} does not exist; apply creates it"
+                ));
+            } else {
+                if documents.len() > 1 && !changes.is_empty() {
+                    output::line(&format!("gateway {gateway}:"));
+                }
+                print(changes, found.get("truncated"));
+            }
         }
-        None => json!({
-            "revision": null,
-            "changes": [{"pointer": "", "before": null, "after": checked.document}],
-            "truncated": false,
-        }),
-    };
-    let changes = found
-        .get("changes")
-        .and_then(Value::as_array)
-        .map_or(&[][..], Vec::as_slice);
-    match arguments.output {
-        Format::Json => output::json(&found),
-        Format::Yaml => output::yaml(&found)?,
-        Format::Table | Format::Wide if found.get("revision") == Some(&Value::Null) => {
-            output::line(&format!(
-                "gateway {gateway} does not exist; apply creates it"
-            ));
-        }
-        Format::Table | Format::Wide => print(changes, found.get("truncated")),
+        results.push(found);
     }
-    if arguments.exit_code && !changes.is_empty() {
+    let result = match <[Value; 1]>::try_from(results) {
+        Ok([only]) => only,
+        Err(several) => Value::Array(several),
+    };
+    match arguments.output {
+        Format::Json => output::json(&result),
+        Format::Yaml => output::yaml(&result)?,
+        Format::Table | Format::Wide => {}
+    }
+    if arguments.exit_code && differences > 0 {
         return Err(Failure::new(
             Kind::Different,
-            format!("{} difference(s)", changes.len()),
+            format!("{differences} difference(s)"),
         ));
     }
     Ok(())
+}
+
+/// What the server finds different from what it has.
+async fn compare(api: &Api, gateway: &str, document: &Value) -> Result<Value, Failure> {
+    let config = format!("/admin/v1/gateways/{}/config", segment(gateway));
+    match api.find(&config).await? {
+        Some(_) => Ok(api.post(&format!("{config}/diff"), document).await?.body),
+        None => Ok(json!({
+            "revision": null,
+            "changes": [{"pointer": "", "before": null, "after": document}],
+            "truncated": false,
+        })),
+    }
 }
 
 fn print(changes: &[Value], truncated: Option<&Value>) {

@@ -1,11 +1,11 @@
 //! `lanekeeper get`
 
 use super::columns;
-use crate::api::Api;
-use crate::args::{Format, GetArguments, Resource};
+use crate::api::{Api, segment};
+use crate::args::{GetArguments, GetFormat, Resource};
 use crate::exit::{Failure, Kind};
 use crate::output;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Pages followed of one list, so that a server that never ends a list cannot hold a command.
 const MAX_PAGES: usize = 1000;
@@ -14,51 +14,57 @@ pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
     let api = Api::new(&arguments.api)?;
     let value = read(&api, &arguments).await?;
     match (arguments.output, arguments.resource) {
-        (Format::Json, _) => output::json(&value),
+        (GetFormat::Name, Resource::Config) => {
+            output::line(arguments.gateway.as_deref().unwrap_or_default());
+        }
+        (GetFormat::Name, resource) => {
+            for entry in entries(&value) {
+                output::line(&columns::name(resource, entry));
+            }
+        }
+        (GetFormat::Json, _) => output::json(&value),
         // A document is read as YAML; as a table it would say nothing.
-        (Format::Yaml, _) | (Format::Table | Format::Wide, Resource::Config) => {
+        (GetFormat::Yaml, _) | (GetFormat::Table | GetFormat::Wide, Resource::Config) => {
             output::yaml(&value)?;
         }
-        (Format::Table, resource) => table(resource, &value, false),
-        (Format::Wide, resource) => table(resource, &value, true),
+        (GetFormat::Table, resource) => table(resource, &value, false),
+        (GetFormat::Wide, resource) => table(resource, &value, true),
     }
     Ok(())
 }
 
 async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
-    let gateway = || {
-        arguments.gateway.as_deref().ok_or_else(|| {
-            Failure::new(Kind::Usage, "name the gateway: lanekeeper get config NAME")
-        })
-    };
-    let filter = arguments
-        .gateway
+    let name = arguments.gateway.as_deref().map(segment);
+    let gateway = name
         .as_ref()
-        .map(|name| format!("gateway={name}"));
+        .map(|name| format!("/admin/v1/gateways/{name}"));
+    let of_gateway = |part: &str| match &gateway {
+        Some(gateway) => Ok(format!("{gateway}/{part}")),
+        None => {
+            let text = format!("name the gateway: lanekeeper get {part} NAME");
+            Err(Failure::new(Kind::Usage, text))
+        }
+    };
+    let filter = name.as_ref().map(|name| format!("gateway={name}"));
     // A filter that matches nothing looks healthy: a mistyped name has to be told apart.
-    if let (Resource::Agents | Resource::Breakers, Some(name)) =
-        (arguments.resource, &arguments.gateway)
-    {
-        api.get(&format!("/admin/v1/gateways/{name}")).await?;
+    if let (Resource::Agents | Resource::Breakers, Some(gateway)) = (arguments.resource, &gateway) {
+        api.get(gateway).await?;
     }
     match arguments.resource {
-        Resource::Gateways => list(api, "/admin/v1/gateways", "gateways", None).await,
+        Resource::Gateways => match &gateway {
+            Some(gateway) => Ok(json!({"gateways": [api.get(gateway).await?.body]})),
+            None => list(api, "/admin/v1/gateways", "gateways", None).await,
+        },
         Resource::Agents => list(api, "/api/v1/agents", "agents", filter).await,
-        Resource::Revisions => {
-            let path = format!("/admin/v1/gateways/{}/revisions", gateway()?);
-            list(api, &path, "revisions", None).await
-        }
-        Resource::Config => Ok(api
-            .get(&format!("/admin/v1/gateways/{}/config", gateway()?))
-            .await?
-            .body),
+        Resource::Revisions => list(api, &of_gateway("revisions")?, "revisions", None).await,
+        Resource::Rollouts => list(api, &of_gateway("rollouts")?, "rollouts", None).await,
+        Resource::Overrides => list(api, &of_gateway("overrides")?, "overrides", None).await,
+        Resource::Config => Ok(api.get(&of_gateway("config")?).await?.body),
         Resource::Breakers => {
             let closed = arguments.closed.then(|| "include=closed".to_owned());
             let query: Vec<String> = filter.into_iter().chain(closed).collect();
-            Ok(api
-                .get(&format!("/api/v1/breaker-state?{}", query.join("&")))
-                .await?
-                .body)
+            let path = format!("/api/v1/breaker-state?{}", query.join("&"));
+            Ok(api.get(&path).await?.body)
         }
     }
 }
@@ -87,16 +93,29 @@ pub(super) async fn list(
             break;
         }
     }
-    Ok(serde_json::json!({ (name): items }))
+    Ok(json!({ (name): items }))
+}
+
+/// The entries of a list, whatever they are.
+fn entries(value: &Value) -> Vec<&Value> {
+    // The view of the breakers has its agents as numbers.
+    [
+        "gateways",
+        "agents",
+        "revisions",
+        "rollouts",
+        "overrides",
+        "cells",
+    ]
+    .iter()
+    .find_map(|name| value.get(name)?.as_array())
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn table(resource: Resource, value: &Value, wide: bool) {
-    let entries: Vec<&Value> = ["gateways", "agents", "revisions", "cells"]
-        .iter()
-        .find_map(|name| value.get(name)?.as_array())
-        .into_iter()
-        .flatten()
-        .collect();
+    let entries = entries(value);
     if entries.is_empty() {
         output::hint(match resource {
             Resource::Breakers => "every cell is closed on every agent that reports",

@@ -3,7 +3,8 @@
 use super::{columns, get};
 use crate::api::{Api, segment};
 use crate::args::{
-    Format, LastingArguments, OrderArguments, OverrideArguments, OverrideCommand, WaitArguments,
+    Format, LastingArguments, OrderArguments, OverrideArguments, OverrideCommand, Resource,
+    WaitArguments,
 };
 use crate::exit::{Failure, Kind};
 use crate::{clock, output};
@@ -15,24 +16,6 @@ use std::time::Duration;
 /// Pause between two looks at the acknowledgements while waiting.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
 
-const COLUMNS: &[Column] = &[
-    ("ID", "/id"),
-    ("ACTION", "/action"),
-    ("POOL", "/pool"),
-    ("LANE", "/lane"),
-    ("STATE", "/state"),
-    ("APPLIED", "/agents_applied"),
-    ("PENDING", "/agents_pending"),
-    ("REMAINING S", "/remaining_secs"),
-    ("ACTOR", "/actor"),
-    ("REASON", "/reason"),
-];
-const MORE: &[Column] = &[
-    ("LABELS", "/agents"),
-    ("CREATED", "/created_at"),
-    ("EXPIRES", "/expires_at"),
-    ("RELEASED", "/released_at"),
-];
 const ACKS: &[Column] = &[
     ("AGENT", "/agent"),
     ("INSTANCE", "/instance"),
@@ -146,7 +129,8 @@ async fn list(api: &Api, gateway: &str, all_too: bool, format: Format) -> Result
         Format::Yaml => output::yaml(&orders)?,
         Format::Table | Format::Wide => {
             let entries = orders.get("overrides").and_then(Value::as_array);
-            columns::rows(&shown(format), entries.into_iter().flatten());
+            let wide = format == Format::Wide;
+            columns::table(Resource::Overrides, entries.into_iter().flatten(), wide);
         }
     }
     Ok(())
@@ -156,14 +140,11 @@ fn print(order: &Value, format: Format) -> Result<(), Failure> {
     match format {
         Format::Json => output::json(order),
         Format::Yaml => output::yaml(order)?,
-        Format::Table | Format::Wide => columns::rows(&shown(format), [order]),
+        Format::Table | Format::Wide => {
+            columns::table(Resource::Overrides, [order], format == Format::Wide);
+        }
     }
     Ok(())
-}
-
-fn shown(format: Format) -> Vec<Column> {
-    let more = if format == Format::Wide { MORE } else { &[] };
-    COLUMNS.iter().chain(more).copied().collect()
 }
 
 /// Waits until no connected agent is behind.

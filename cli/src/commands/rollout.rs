@@ -156,6 +156,7 @@ fn agents(rollout: &Value) {
         .flatten()
         .map(|agent| {
             let error = agent.pointer("/last_error/errors/0/message");
+            let error = error.or_else(|| agent.pointer("/new_problems/0"));
             vec![
                 word(agent, "agent"),
                 word(agent, "state"),
