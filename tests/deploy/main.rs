@@ -1,0 +1,7 @@
+//! The Kubernetes manifests.
+
+mod alerts;
+mod cluster;
+mod fit;
+mod joining;
+mod manifests;
