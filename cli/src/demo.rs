@@ -8,7 +8,7 @@ mod welcome;
 use crate::args::DemoArguments;
 use crate::exit::Failure;
 use crate::storage::Storage;
-use crate::{args::EmbeddedOrServers, clock, output, shutdown};
+use crate::{clock, output, shutdown};
 use lanekeeper_agent::{Shutdown as AgentShutdown, Source};
 use lanekeeper_model::{check_json, content_hash};
 use lanekeeper_store::{Change, ExposeSecret};
@@ -120,12 +120,7 @@ async fn start(
     })
     .await?;
 
-    let storage = EmbeddedOrServers {
-        data_dir: folder.join("data"),
-        database_url: None,
-        redis_url: None,
-    };
-    let storage = Storage::open(&storage).await?;
+    let storage = Storage::embedded(&folder.join("data")).await?;
     let token = storage.new_token().await?;
     let token = token
         .map(|token| token.expose_secret().to_owned())

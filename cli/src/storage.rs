@@ -11,8 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Between two attempts to reach a configuration database that is away.
-const DATABASE_RETRY: Duration = Duration::from_secs(1);
+/// First wait between two attempts to reach a configuration database that is away. It doubles...
+const RETRY_MIN: Duration = Duration::from_millis(250);
+/// ...up to this.
+const RETRY_MAX: Duration = Duration::from_secs(5);
 
 /// The configuration store and the live view of one process.
 #[derive(Clone)]
@@ -22,51 +24,55 @@ pub(crate) struct Storage {
 }
 
 impl Storage {
-    /// Whatever is not named is embedded.
-    pub(crate) async fn open(arguments: &EmbeddedOrServers) -> Result<Self, Failure> {
-        let config = match &arguments.database_url {
-            Some(url) => ConfigStore::connect(url).await,
-            None => ConfigStore::open_embedded(&arguments.data_dir).await,
-        };
-        let live: Arc<dyn LiveView> = match &arguments.redis_url {
-            Some(url) => Arc::new(RedisLive::connect(url).await.map_err(Failure::other)?),
-            None => Arc::new(MemoryLive::new()),
-        };
+    /// Everything in this process and its data folder.
+    pub(crate) async fn embedded(data_dir: &Path) -> Result<Self, Failure> {
+        let config = ConfigStore::open_embedded(data_dir).await;
         Ok(Self {
             config: config.map_err(Failure::other)?,
-            live,
+            live: Arc::new(MemoryLive::new()),
         })
     }
 
-    /// Both servers, for processes that run beside others.
-    /// Waits for a database that is away: replicas and their database may start in any order.
-    /// `None` when told to end before it came.
+    /// Whatever is not named is embedded. Waits for a database that is away, as
+    /// [`Storage::connect`].
+    pub(crate) async fn open(
+        arguments: &EmbeddedOrServers,
+        ending: &CancellationToken,
+    ) -> Result<Option<Self>, Failure> {
+        let mut storage = match &arguments.database_url {
+            None => Self::embedded(&arguments.data_dir).await?,
+            Some(url) => match reach(url, ending).await? {
+                Some(config) => Self {
+                    config,
+                    live: Arc::new(MemoryLive::new()),
+                },
+                None => return Ok(None),
+            },
+        };
+        if let Some(url) = &arguments.redis_url {
+            storage.live = redis(url).await?;
+        }
+        Ok(Some(storage))
+    }
+
+    /// Both servers, for processes that run beside others. Waits for a database that is away:
+    /// replicas and their database may start in any order. `None` when told to end before it came.
     pub(crate) async fn connect(
         arguments: &Servers,
         ending: &CancellationToken,
     ) -> Result<Option<Self>, Failure> {
-        let mut waits = false;
-        let config = loop {
-            match ConfigStore::connect(&arguments.database_url).await {
-                Ok(config) => break config,
-                Err(error) if error.is_unavailable() => {
-                    if !waits {
-                        tracing::warn!(%error, "waiting for the configuration database");
-                    }
-                    waits = true;
-                }
-                Err(error) => return Err(Failure::other(error)),
-            }
-            tokio::select! {
-                () = ending.cancelled() => return Ok(None),
-                () = tokio::time::sleep(DATABASE_RETRY) => {}
-            }
+        let Some(config) = reach(&arguments.database_url, ending).await? else {
+            return Ok(None);
         };
-        let live = RedisLive::connect(&arguments.redis_url).await;
         Ok(Some(Self {
             config,
-            live: Arc::new(live.map_err(Failure::other)?),
+            live: redis(&arguments.redis_url).await?,
         }))
+    }
+
+    /// The two parts, as the services take them.
+    pub(crate) fn parts(self) -> (ConfigStore, Arc<dyn LiveView>) {
+        (self.config, self.live)
     }
 
     /// On the first start of a database, makes the first admin token and tells it once: into the
@@ -98,6 +104,46 @@ impl Storage {
             .bootstrap_token(clock::unix_ms())
             .await
             .map_err(Failure::other)
+    }
+}
+
+async fn redis(url: &str) -> Result<Arc<dyn LiveView>, Failure> {
+    let live = RedisLive::connect(url).await;
+    Ok(Arc::new(live.map_err(Failure::other)?))
+}
+
+/// Connects to the configuration database as soon as it is there; `None` when told to end before.
+/// What keeps it away is logged once for each reason. A refused user or password is final: a process
+/// that ends says so louder than one that waits.
+async fn reach(url: &str, ending: &CancellationToken) -> Result<Option<ConfigStore>, Failure> {
+    let mut wait = RETRY_MIN;
+    let mut told = None;
+    loop {
+        let connected = tokio::select! {
+            () = ending.cancelled() => return Ok(None),
+            connected = ConfigStore::connect(url) => connected,
+        };
+        match connected {
+            Ok(config) => {
+                if told.is_some() {
+                    tracing::info!("the configuration database is there");
+                }
+                return Ok(Some(config));
+            }
+            Err(error) if error.is_unavailable() => {
+                let reason = Failure::other(error).to_string();
+                if told.as_ref() != Some(&reason) {
+                    tracing::warn!(reason, "waiting for the configuration database");
+                    told = Some(reason);
+                }
+            }
+            Err(error) => return Err(Failure::other(error)),
+        }
+        tokio::select! {
+            () = ending.cancelled() => return Ok(None),
+            () = tokio::time::sleep(wait) => {}
+        }
+        wait = (wait * 2).min(RETRY_MAX);
     }
 }
 

@@ -18,6 +18,8 @@ pub const OPS_PORT: u16 = 7402;
 pub const CERTIFICATE_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// How long this server's certificate lasts unless told otherwise.
 const SERVER_CERTIFICATE_LIFE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// How often a cluster's keys are fetched unless told otherwise.
+const KEYS_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// Most names of a server.
 const NAMES_MAX: usize = 64;
 
@@ -98,21 +100,78 @@ impl Enrolment {
                 return refuse(field, "must be 1 s to a year".to_owned());
             }
         }
-        Ok(())
+        match &self.kubernetes {
+            Some(Kubernetes {
+                jwks: KeySource::Url(source),
+                ..
+            }) => source.check(),
+            _ => Ok(()),
+        }
     }
 }
 
 /// Which pods may join with a token of their service account.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kubernetes {
-    /// The cluster's public keys (a JSON Web Key Set): a file, read again when it changes.
-    pub jwks: PathBuf,
+    /// The cluster's public keys (a JSON Web Key Set).
+    pub jwks: KeySource,
     /// The `iss` that tokens must have.
     pub issuer: String,
     /// The audience that tokens must be made for.
     pub audience: String,
     /// `NAMESPACE/SERVICE_ACCOUNT` to the gateway its pods may serve.
     pub gateways: BTreeMap<String, String>,
+}
+
+/// Where a cluster's public keys are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// In a file, read at each join.
+    File(PathBuf),
+    /// At a server, most often the cluster's own.
+    Url(KeyUrl),
+}
+
+/// A server that publishes a cluster's keys. The last good ones are kept while it does not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyUrl {
+    /// `https` only; redirects are not followed.
+    pub url: String,
+    /// The authority that the server's certificate must come from (PEM); `None` for the public ones.
+    pub ca: Option<PathBuf>,
+    /// A bearer token to show there; `None` for none.
+    pub token_file: Option<PathBuf>,
+    /// How often they are fetched, +-20 %, and besides for a token that names an unknown key.
+    /// Default 5 minutes.
+    pub interval: Duration,
+}
+
+impl KeyUrl {
+    /// A server's usual interval, without authority and token.
+    #[must_use]
+    pub fn new(url: String) -> Self {
+        Self {
+            url,
+            ca: None,
+            token_file: None,
+            interval: KEYS_INTERVAL,
+        }
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let refuse = |reason: &str| {
+            Err(Error::Config {
+                field: "transport.kubernetes.jwks",
+                reason: reason.to_owned(),
+            })
+        };
+        match self.url.parse::<http::Uri>() {
+            Ok(uri) if uri.scheme_str() != Some("https") => refuse("the URL must be https"),
+            Ok(_) if self.interval < Duration::from_secs(1) => refuse("must be 1 s apart or more"),
+            Ok(_) => Ok(()),
+            Err(_) => refuse("is not a URL"),
+        }
+    }
 }
 
 /// The files of a TLS server, all PEM, read again when they change.

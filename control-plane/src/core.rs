@@ -1,6 +1,7 @@
 //! What all sessions of one process share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use lanekeeper_proto::message::{Goodbye, GoodbyeReason};
@@ -16,6 +17,7 @@ use crate::intake::{FactsSink, LiveSink};
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::override_watch::OverrideWatch;
+use crate::report_pace::interval;
 use crate::session::Rules;
 use crate::session_epoch::SessionEpochs;
 use crate::sessions::Sessions;
@@ -32,11 +34,14 @@ pub(crate) struct Core {
     pub(crate) watch: Arc<ConfigWatch>,
     pub(crate) overrides: Arc<OverrideWatch>,
     pub(crate) drains: Arc<DrainWatch>,
+    pub(crate) live: Arc<dyn LiveView>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) epochs: Mutex<SessionEpochs>,
     pub(crate) records: Arc<Outbox<LiveSink>>,
     pub(crate) facts: Arc<Outbox<FactsSink>>,
     pub(crate) metrics: Arc<Metrics>,
+    /// How often agents shall report, in milliseconds; see [`crate::report_pace`].
+    report_interval_ms: AtomicU64,
     /// Identities whose certificates no longer count.
     pub(crate) revoked: watch::Sender<Revoked>,
     /// Cancelled when sessions shall say goodbye.
@@ -44,11 +49,18 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    pub(crate) fn new(config: &Config, store: ConfigStore, live: Arc<dyn LiveView>) -> Arc<Self> {
-        let metrics = Arc::new(Metrics::new());
+    pub(crate) fn new(
+        config: &Config,
+        store: ConfigStore,
+        live: Arc<dyn LiveView>,
+        metrics: Arc<Metrics>,
+        closing: CancellationToken,
+    ) -> Arc<Self> {
         let entries_max = config.sessions_max.saturating_mul(RECORDS_PER_SESSION);
-        let live = LiveSink {
-            live,
+        let sessions = Arc::<Sessions>::default();
+        let live_sink = LiveSink {
+            live: Arc::clone(&live),
+            sessions: Arc::clone(&sessions),
             metrics: Arc::clone(&metrics),
         };
         let facts = FactsSink {
@@ -64,14 +76,35 @@ impl Core {
             overrides: OverrideWatch::new(store.clone()),
             drains: DrainWatch::new(store.clone()),
             watch: ConfigWatch::new(store, Arc::clone(&metrics)),
-            sessions: Arc::default(),
+            live,
+            sessions,
             epochs: Mutex::default(),
-            records: Outbox::new("records", live, entries_max),
+            records: Outbox::new("records", live_sink, entries_max),
             facts: Outbox::new("facts", facts, entries_max),
             metrics,
+            report_interval_ms: AtomicU64::new(millis(config.timing.report_interval)),
             revoked: watch::Sender::default(),
-            closing: CancellationToken::new(),
+            closing,
         })
+    }
+
+    /// How often agents shall report now.
+    pub(crate) fn report_interval(&self) -> Duration {
+        Duration::from_millis(self.report_interval_ms.load(Ordering::Relaxed))
+    }
+
+    /// Looks at the load, and chooses how often agents shall report.
+    pub(crate) fn choose_report_interval(&self) {
+        let chosen = interval(&self.rules, self.sessions.count(), self.records.backlog());
+        let before = self
+            .report_interval_ms
+            .swap(millis(chosen), Ordering::Relaxed);
+        if before != millis(chosen) {
+            tracing::info!(
+                interval_ms = millis(chosen),
+                "agents shall report at another interval"
+            );
+        }
     }
 
     /// The farewell of a server that stops.
@@ -83,4 +116,8 @@ impl Core {
             jitter: self.timing.reconnect_jitter,
         }
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

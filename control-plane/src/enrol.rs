@@ -9,12 +9,14 @@ use lanekeeper_proto::message::{EnrollRequest, IssuedCertificate, RenewCertReque
 use lanekeeper_store::{Change, ConfigStore, NewIdentity, Renewal};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::authority::ProvenKey;
 use crate::clock;
 use crate::config::Enrolment;
-use crate::kubernetes::Pods;
+use crate::kubernetes::{Pods, Refusal};
+use crate::metrics::{Means, Metrics};
 use crate::throttle::Throttle;
 use crate::trust::Trust;
 
@@ -30,21 +32,49 @@ pub(crate) struct Registrar {
     life: Duration,
     pods: Option<Pods>,
     throttle: Mutex<Throttle>,
+    metrics: Arc<Metrics>,
 }
 
 impl Registrar {
-    pub(crate) fn new(settings: &Enrolment, store: ConfigStore, trust: Arc<Trust>) -> Self {
+    pub(crate) fn new(
+        settings: &Enrolment,
+        store: ConfigStore,
+        trust: Arc<Trust>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             trust,
             store,
             life: settings.certificate_life,
             pods: settings.kubernetes.clone().map(Pods::new),
             throttle: Mutex::default(),
+            metrics,
+        }
+    }
+
+    /// Keeps what pods' tokens are checked by current until told to stop.
+    pub(crate) async fn follow_cluster(self: Arc<Self>, shutdown: CancellationToken) {
+        if let Some(pods) = &self.pods {
+            pods.follow(&self.metrics, shutdown).await;
         }
     }
 
     /// A first certificate. Every token that does not let in is answered alike.
     pub(crate) async fn enroll(
+        &self,
+        request: EnrollRequest,
+        peer: IpAddr,
+    ) -> Result<IssuedCertificate, Status> {
+        let means = match JoinToken::parse(&request.join_token) {
+            Some(_) => Means::JoinToken,
+            None => Means::ServiceAccount,
+        };
+        let answer = self.let_in(request, peer).await;
+        self.metrics.enrolment.enrolled(means, &answer);
+        answer
+    }
+
+    async fn let_in(
         &self,
         request: EnrollRequest,
         peer: IpAddr,
@@ -102,8 +132,14 @@ impl Registrar {
         let Some(pods) = &self.pods else {
             return Ok(None);
         };
-        let Some(pod) = pods.verify(&request.join_token).await else {
-            return Ok(None);
+        let pod = match pods.verify(&request.join_token).await {
+            Ok(pod) => pod,
+            Err(Refusal::Token) => return Ok(None),
+            Err(Refusal::NoKeys) => {
+                return Err(Status::unavailable(
+                    "the keys of the cluster are not known at the moment",
+                ));
+            }
         };
         if pod.gateway != request.gateway {
             return Ok(None);
@@ -133,6 +169,17 @@ impl Registrar {
 
     /// A new certificate for the identity that the connection proved.
     pub(crate) async fn renew(
+        &self,
+        request: RenewCertRequest,
+        identity: &AgentIdentity,
+        peer: IpAddr,
+    ) -> Result<IssuedCertificate, Status> {
+        let answer = self.renewed(request, identity, peer).await;
+        self.metrics.enrolment.renewed(&answer);
+        answer
+    }
+
+    async fn renewed(
         &self,
         request: RenewCertRequest,
         identity: &AgentIdentity,

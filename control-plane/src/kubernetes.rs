@@ -1,28 +1,40 @@
 //! Lets pods in by the token of their service account that Kubernetes projects into them: signed by
 //! the cluster, made for this audience, bound to the pod, short-lived.
 //!
-//! The cluster's public keys are read from a file, so that joining needs no call to its API server.
+//! The cluster's public keys come from a file, or from its API server and are kept (`keys`), so that
+//! joining does not wait for that server.
 
-use std::path::Path;
-
-use jsonwebtoken::jwk::JwkSet;
-use jsonwebtoken::{Algorithm, DecodingKey, Validation};
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
 
 use crate::config::Kubernetes;
+use crate::metrics::Metrics;
 
+mod keys;
 mod signatures;
+
+use keys::Keys;
 
 /// What clusters sign with. Symmetric algorithms are not among them: the keys here are public.
 const ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::ES384];
-/// Largest key set that is read, in bytes.
-const JWKS_BYTES_MAX: u64 = 256 * 1024;
 /// How far the cluster's clock may be from this one's, in seconds.
 const LEEWAY_SECS: u64 = 60;
 
 /// Verifies pods' tokens.
 pub(crate) struct Pods {
     settings: Kubernetes,
+    keys: Keys,
+}
+
+/// Why a pod's token does not let in.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It is not genuine, or nothing it says opens a gateway; the reason is in the log only.
+    Token,
+    /// The cluster's keys are not known, so that nothing can be said of it.
+    NoKeys,
 }
 
 /// A pod whose token is genuine.
@@ -62,34 +74,37 @@ struct BoundPod {
 impl Pods {
     pub(crate) fn new(settings: Kubernetes) -> Self {
         signatures::install();
-        Self { settings }
+        Self {
+            keys: Keys::new(settings.jwks.clone()),
+            settings,
+        }
     }
 
-    /// Whose token this is; `None` for any that does not let in, with the reason in the log only.
-    pub(crate) async fn verify(&self, token: &str) -> Option<Pod> {
-        let keys = match read(&self.settings.jwks).await {
-            Ok(keys) => keys,
-            Err(error) => {
-                tracing::error!(error, "the cluster's keys cannot be used");
-                return None;
-            }
+    /// Keeps the cluster's keys current until told to stop.
+    pub(crate) async fn follow(&self, metrics: &Metrics, shutdown: CancellationToken) {
+        self.keys.follow(metrics, shutdown).await;
+    }
+
+    /// Whose token this is.
+    pub(crate) async fn verify(&self, token: &str) -> Result<Pod, Refusal> {
+        let refused = |reason: String| {
+            tracing::info!(reason, "a token of a pod was refused");
+            Refusal::Token
         };
-        match self.check(token, &keys) {
-            Ok(pod) => Some(pod),
-            Err(reason) => {
-                tracing::info!(reason, "a token of a pod was refused");
-                None
-            }
-        }
+        let (header, name) = head(token).map_err(|reason| refused(reason.to_owned()))?;
+        let key = self.keys.named(&name).await.map_err(|error| {
+            tracing::error!(
+                reason = keys::chain(&error),
+                "the cluster's keys cannot be used"
+            );
+            Refusal::NoKeys
+        })?;
+        let unknown = || refused("signed with a key that is not in the key set".to_owned());
+        self.check(token, &header, &key.ok_or_else(unknown)?)
+            .map_err(refused)
     }
 
-    fn check(&self, token: &str, keys: &JwkSet) -> Result<Pod, String> {
-        let header = jsonwebtoken::decode_header(token).map_err(|_| "no JSON Web Token")?;
-        if !ALGORITHMS.contains(&header.alg) {
-            return Err("an algorithm that clusters do not use".to_owned());
-        }
-        let named = header.kid.and_then(|kid| keys.find(&kid));
-        let key = named.ok_or("signed with a key that is not in the key set")?;
+    fn check(&self, token: &str, header: &Header, key: &Jwk) -> Result<Pod, String> {
         let key = DecodingKey::from_jwk(key).map_err(|error| error.to_string())?;
         let mut rules = Validation::new(header.alg);
         rules.set_issuer(&[&self.settings.issuer]);
@@ -113,17 +128,12 @@ impl Pods {
     }
 }
 
-async fn read(path: &Path) -> Result<JwkSet, String> {
-    let shown = path.display();
-    let length = tokio::fs::metadata(path)
-        .await
-        .map_err(|error| format!("{shown}: {error}"))?
-        .len();
-    if length > JWKS_BYTES_MAX {
-        return Err(format!("{shown} is too large"));
+/// What a token says of its signature: all of it, and the name of the key.
+fn head(token: &str) -> Result<(Header, String), &'static str> {
+    let mut header = jsonwebtoken::decode_header(token).map_err(|_| "no JSON Web Token")?;
+    if !ALGORITHMS.contains(&header.alg) {
+        return Err("an algorithm that clusters do not use");
     }
-    let bytes = tokio::fs::read(path)
-        .await
-        .map_err(|error| format!("{shown}: {error}"))?;
-    serde_json::from_slice(&bytes).map_err(|error| format!("{shown}: {error}"))
+    let name = header.kid.take().ok_or("the key is not named")?;
+    Ok((header, name))
 }

@@ -13,6 +13,7 @@ mod core;
 mod drain_watch;
 mod enrol;
 mod error;
+mod flood;
 mod frames;
 mod grpc;
 mod housekeeping;

@@ -1,7 +1,9 @@
-//! The ops listener: is the process alive, has it read everything once, and what does it count.
+//! The ops listener: is the process alive, has it read everything once, and what does it count. It is
+//! there before the stores are, so that a process that waits for them is not taken for a dead one.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONTENT_TYPE};
@@ -13,7 +15,8 @@ use lanekeeper_serve::Limits;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::core::Core;
+use crate::config_watch::ConfigWatch;
+use crate::metrics::Metrics;
 
 /// Connections of scrapers and probes open at once.
 const CONNECTIONS_MAX: usize = 128;
@@ -21,55 +24,76 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const OPEN_METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Serves the ops listener until `shutdown`.
-///
-/// # Errors
-///
-/// When the listener cannot go on.
-pub(crate) async fn serve(
-    core: Arc<Core>,
-    listener: TcpListener,
-    shutdown: CancellationToken,
-) -> Result<(), lanekeeper_serve::Error> {
-    let limits = Limits {
-        max_connections: CONNECTIONS_MAX,
-        ..Limits::default()
-    };
-    let grace = core.timing.shutdown_grace;
-    let service = service_fn(move |request: Request<Incoming>| {
-        let answer = answer(&core, request.method(), request.uri().path());
-        async move { Ok::<_, Infallible>(answer) }
-    });
-    lanekeeper_serve::serve(listener, limits, service, shutdown, grace).await
+/// What the answers are made of.
+pub(crate) struct Ops {
+    /// What is counted.
+    pub(crate) metrics: Arc<Metrics>,
+    /// Cancelled when the process is to end.
+    pub(crate) closing: CancellationToken,
+    /// How far the configuration has been read; missing until the stores are there.
+    pub(crate) watch: OnceLock<Arc<ConfigWatch>>,
 }
 
-fn answer(core: &Core, method: &Method, path: &str) -> Response<Full<Bytes>> {
-    if !matches!(path, "/livez" | "/readyz" | "/metrics") {
-        return text(StatusCode::NOT_FOUND, "not found\n");
+impl Ops {
+    /// Serves the ops listener until `shutdown`; running answers get `grace` then.
+    ///
+    /// # Errors
+    ///
+    /// When the listener cannot go on.
+    pub(crate) async fn serve(
+        self: Arc<Self>,
+        listener: TcpListener,
+        grace: Duration,
+        shutdown: CancellationToken,
+    ) -> Result<(), lanekeeper_serve::Error> {
+        let limits = Limits {
+            max_connections: CONNECTIONS_MAX,
+            ..Limits::default()
+        };
+        let service = service_fn(move |request: Request<Incoming>| {
+            let answer = self.answer(request.method(), request.uri().path());
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        lanekeeper_serve::serve(listener, limits, service, shutdown, grace).await
     }
-    if method != Method::GET && method != Method::HEAD {
-        let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
-        response
-            .headers_mut()
-            .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
-        return response;
-    }
-    match path {
-        "/metrics" => match core.metrics.encode() {
-            Ok(exposition) => typed(StatusCode::OK, OPEN_METRICS, exposition),
-            Err(error) => {
-                tracing::error!(%error, "metrics cannot be encoded");
-                text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n")
-            }
-        },
-        "/readyz" if core.closing.is_cancelled() => {
-            text(StatusCode::SERVICE_UNAVAILABLE, "stopping\n")
+
+    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        if !matches!(path, "/livez" | "/readyz" | "/metrics") {
+            return text(StatusCode::NOT_FOUND, "not found\n");
         }
-        "/readyz" if !core.watch.is_ready() => text(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the configuration has not been read yet\n",
-        ),
-        _ => text(StatusCode::OK, "ok\n"),
+        if method != Method::GET && method != Method::HEAD {
+            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n");
+            response
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        match path {
+            "/metrics" => match self.metrics.encode() {
+                Ok(exposition) => typed(StatusCode::OK, OPEN_METRICS, exposition),
+                Err(error) => {
+                    tracing::error!(%error, "metrics cannot be encoded");
+                    text(StatusCode::INTERNAL_SERVER_ERROR, "internal error\n")
+                }
+            },
+            "/readyz" => match self.hindrance() {
+                Some(reason) => text(StatusCode::SERVICE_UNAVAILABLE, reason),
+                None => text(StatusCode::OK, "ok\n"),
+            },
+            _ => text(StatusCode::OK, "ok\n"),
+        }
+    }
+
+    /// Why agents should not be sent here.
+    fn hindrance(&self) -> Option<&'static str> {
+        if self.closing.is_cancelled() {
+            return Some("stopping\n");
+        }
+        match self.watch.get() {
+            None => Some("waiting for the configuration database\n"),
+            Some(watch) if !watch.is_ready() => Some("the configuration has not been read yet\n"),
+            Some(_) => None,
+        }
     }
 }
 

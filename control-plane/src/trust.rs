@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use crate::authority::{self, AuthorityError, Contents, Signers, SigningAuthority};
 use crate::clock;
 use crate::config::Enrolment;
+use crate::metrics::Metrics;
 use crate::standing::Revoked;
 use crate::tls::{ClientCertificate, Settings, settings};
 
@@ -84,6 +85,7 @@ pub(crate) struct Follower {
     settings: Enrolment,
     store: ConfigStore,
     revoked: watch::Sender<Revoked>,
+    metrics: Arc<Metrics>,
     contents: Option<Contents>,
     signers: Signers,
     registered: bool,
@@ -114,11 +116,13 @@ impl Follower {
         settings: &Enrolment,
         store: ConfigStore,
         revoked: watch::Sender<Revoked>,
+        metrics: Arc<Metrics>,
     ) -> Result<(Self, Arc<Trust>), TrustError> {
         let mut follower = Self {
             settings: settings.clone(),
             store,
             revoked,
+            metrics,
             contents: None,
             signers: Signers::new(),
             registered: false,
@@ -228,6 +232,8 @@ impl Follower {
                 .await?
                 .into_iter()
                 .collect();
+            let count = i64::try_from(revoked.len()).unwrap_or(i64::MAX);
+            self.metrics.enrolment.revoked.set(count);
             self.revoked.send_if_modified(|current| {
                 let changed = **current != revoked;
                 *current = Arc::new(revoked);
@@ -288,6 +294,8 @@ impl Follower {
             return Err(TrustError::NoKey);
         };
         let (server, agents) = (Arc::clone(server), Arc::clone(agents));
+        let left_ms = agents.expires_ms.saturating_sub(now_ms);
+        self.metrics.enrolment.set_authority(left_ms);
         let fingerprints: Vec<_> = trusted.iter().map(|it| it.fingerprint.clone()).collect();
         if let Some(built) = &self.built
             && built.trusted == fingerprints

@@ -147,6 +147,17 @@ impl Site {
         assert_eq!(answer.status(), 200);
     }
 
+    /// The value of a series that a process prints, labels included; `None` when it does not.
+    async fn metric(&self, process: &Process, series: &str) -> Option<f64> {
+        let url = format!("{}/metrics", process.url("ops"));
+        let answer = self.http.get(url).send().await.unwrap();
+        let text = answer.text().await.unwrap();
+        let value = text
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.map(|value| value.parse().unwrap())
+    }
+
     /// The identities that are in force.
     async fn identities(&self) -> Vec<Value> {
         let listed = self.get("/admin/v1/identities?gateway=edge").await;
@@ -186,6 +197,25 @@ async fn an_agent_joins_once_returns_without_its_token_and_is_sent_away() {
         .as_str()
         .unwrap()
         .to_owned();
+    let granted = "lanekeeper_enrolments_total{by=\"join_token\",outcome=\"granted\"}";
+    assert_eq!(site.metric(&site.server, granted).await, Some(1.0));
+    let left = site
+        .metric(&agent, "lanekeeper_certificate_expiry_seconds")
+        .await;
+    assert!(
+        left.is_some_and(|left| (86_000.0..=86_400.0).contains(&left)),
+        "{left:?}"
+    );
+    let authority = site
+        .metric(&site.server, "lanekeeper_authority_expiry_seconds")
+        .await;
+    let ten_years = 3650.0 * 86_400.0;
+    assert!(authority.is_some_and(|left| (ten_years - 60.0..=ten_years).contains(&left)));
+    assert_eq!(
+        site.metric(&site.server, "lanekeeper_identities_revoked")
+            .await,
+        Some(0.0)
+    );
 
     // The token is spent and gone; what was kept opens the door again.
     std::fs::remove_file(site.token_file()).unwrap();
@@ -209,6 +239,19 @@ async fn an_agent_joins_once_returns_without_its_token_and_is_sent_away() {
         .await;
     site.connected(&agent, false, REVOCATION_BOUND).await;
     site.serves(&agent).await;
+    assert_eq!(
+        site.metric(&site.server, "lanekeeper_identities_revoked")
+            .await,
+        Some(1.0)
+    );
+    let refused = "lanekeeper_enrolments_total{by=\"join_token\",outcome=\"refused\"}";
+    let invalid = "lanekeeper_enrolments_total{by=\"service_account\",outcome=\"refused\"}";
+    let tried = [refused, invalid].map(|series| site.metric(&site.server, series));
+    let tried = futures_util::future::join_all(tried).await;
+    assert!(
+        tried.iter().flatten().sum::<f64>() >= 1.0,
+        "the token that lets nobody in"
+    );
     agent.kill().await;
     let agent = site.agent().await;
     site.serves(&agent).await;
@@ -246,6 +289,8 @@ async fn certificates_are_renewed_while_the_session_goes_on_and_the_authority_ch
     })
     .await;
     assert_ne!(old, *new);
+    let renewed = "lanekeeper_certificate_renewals_total{outcome=\"granted\"}";
+    assert!(site.metric(&site.server, renewed).await >= Some(1.0));
     let now = site.identities().await[0].clone();
     assert_eq!(now["id"], first["id"]);
     assert!(now["renewed_at"].as_str() > first["renewed_at"].as_str());

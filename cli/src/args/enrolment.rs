@@ -1,7 +1,7 @@
 //! Flags of how agents join: of the server's side, and of the authority's files.
 
 use clap::{Args, Subcommand};
-use lanekeeper_control_plane::{AuthorityFiles, Enrolment, Kubernetes};
+use lanekeeper_control_plane::{AuthorityFiles, Enrolment, KeySource, KeyUrl, Kubernetes};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -31,9 +31,21 @@ pub(crate) struct EnrolmentArguments {
     /// How long an agent's certificate lasts, in seconds; agents renew after three fifths of it
     #[arg(long, env = "LANEKEEPER_CERTIFICATE_SECS", default_value = "86400", value_parser = super::secs)]
     certificate_secs: Duration,
-    /// Public keys of a Kubernetes cluster (a JSON Web Key Set) whose pods may join
-    #[arg(long, env = "LANEKEEPER_KUBERNETES_JWKS", requires_all = ["kubernetes_issuer", "kubernetes_gateways"])]
-    kubernetes_jwks: Option<PathBuf>,
+    /// Public keys of a Kubernetes cluster (a JSON Web Key Set) whose pods may join: a file, or the
+    /// https:// URL where the cluster publishes them
+    #[arg(long, env = "LANEKEEPER_KUBERNETES_JWKS", value_name = "FILE|URL",
+        requires_all = ["kubernetes_issuer", "kubernetes_gateways"])]
+    kubernetes_jwks: Option<String>,
+    /// Authority that the certificate at that URL must come from (PEM) [default: the public ones]
+    #[arg(long, env = "LANEKEEPER_KUBERNETES_CA", requires = "kubernetes_jwks")]
+    kubernetes_ca: Option<PathBuf>,
+    /// File with the bearer token to show at that URL
+    #[arg(
+        long,
+        env = "LANEKEEPER_KUBERNETES_TOKEN_FILE",
+        requires = "kubernetes_jwks"
+    )]
+    kubernetes_token_file: Option<PathBuf>,
     /// Issuer of that cluster's tokens
     #[arg(
         long,
@@ -70,13 +82,24 @@ impl EnrolmentArguments {
         settings.certificate_life = self.certificate_secs;
         if let (Some(jwks), Some(issuer)) = (&self.kubernetes_jwks, &self.kubernetes_issuer) {
             settings.kubernetes = Some(Kubernetes {
-                jwks: jwks.clone(),
+                jwks: self.key_source(jwks),
                 issuer: issuer.clone(),
                 audience: self.kubernetes_audience.clone(),
                 gateways: self.kubernetes_gateways.iter().cloned().collect(),
             });
         }
         Some(settings)
+    }
+
+    fn key_source(&self, jwks: &str) -> KeySource {
+        if !jwks.contains("://") {
+            return KeySource::File(PathBuf::from(jwks));
+        }
+        KeySource::Url(KeyUrl {
+            ca: self.kubernetes_ca.clone(),
+            token_file: self.kubernetes_token_file.clone(),
+            ..KeyUrl::new(jwks.to_owned())
+        })
     }
 }
 

@@ -5,37 +5,43 @@ use crate::exit::{Failure, Kind};
 use crate::storage::Storage;
 use crate::{output, shutdown};
 use lanekeeper_control_plane::{Addresses, Config, Error, ServerTls, Transport};
+use lanekeeper_store::{ConfigStore, LiveView};
 use std::path::Path;
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(arguments: ControlPlaneArguments) -> Result<(), Failure> {
     let shutdown = shutdown::on_signals()?;
-    let Some(storage) = Storage::connect(&arguments.storage, &shutdown.orderly).await? else {
-        return Ok(());
+    let end = shutdown.orderly;
+    let mut failure = None;
+    let stores = async {
+        match Storage::connect(&arguments.storage, &end).await {
+            Ok(storage) => storage.map(Storage::parts),
+            Err(error) => {
+                failure = Some(error);
+                None
+            }
+        }
     };
-    serve(&arguments.grpc, None, storage, shutdown.orderly).await
+    let served = serve(&arguments.grpc, None, stores, end.clone()).await;
+    failure.map_or(served, Err)
 }
 
-/// Serves agents until told to end. The authority is in `data_dir` unless the flags name files.
+/// Serves agents until told to end, with stores that may come later. The authority is in `data_dir`
+/// unless the flags name files.
 pub(crate) async fn serve(
     arguments: &GrpcArguments,
     data_dir: Option<&Path>,
-    storage: Storage,
+    stores: impl Future<Output = Option<(ConfigStore, Arc<dyn LiveView>)>>,
     shutdown: CancellationToken,
 ) -> Result<(), Failure> {
     let ready = |addresses: Addresses| {
         output::line(&format!("grpc listening on {}", addresses.grpc));
         output::line(&format!("ops listening on {}", addresses.ops));
     };
-    lanekeeper_control_plane::run(
-        config(arguments, data_dir)?,
-        storage.config,
-        storage.live,
-        shutdown,
-        ready,
-    )
-    .await
-    .map_err(|error| match error {
+    let config = config(arguments, data_dir)?;
+    let served = lanekeeper_control_plane::run_when(config, stores, shutdown, ready);
+    served.await.map_err(|error| match error {
         Error::Config { .. } => Failure::new(Kind::Usage, error.to_string()),
         error => Failure::other(error),
     })

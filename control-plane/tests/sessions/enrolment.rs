@@ -119,7 +119,7 @@ impl Joinable {
     }
 
     /// Joins with a token of its own.
-    async fn joined(&self, gateway: &str) -> Joined {
+    pub(crate) async fn joined(&self, gateway: &str) -> Joined {
         let (_, token) = self.token(gateway, 1).await;
         self.enroll(&token, gateway).await.unwrap()
     }
