@@ -24,6 +24,7 @@ mod framing;
 mod health;
 mod held;
 mod hints;
+mod hygiene;
 mod in_place;
 mod ingress;
 mod orders;
