@@ -17,6 +17,7 @@ use crate::snapshot::Lane;
 use crate::trace::AttemptTrace;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
 use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Method, Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
@@ -245,9 +246,13 @@ async fn hold(mut body: upstream::Body, deadline: Instant) -> Result<Held, Verdi
     let mut chunks: VecDeque<Bytes> = VecDeque::new();
     let mut held = 0usize;
     loop {
-        let next = tokio::time::timeout_at(deadline.into(), body.frame())
-            .await
-            .map_err(|_| Verdict::transient(CauseKind::Timeout))?;
+        // Most often it is here already, and nothing has to be set up for a wait.
+        let next = match body.frame().now_or_never() {
+            Some(next) => next,
+            None => tokio::time::timeout_at(deadline.into(), body.frame())
+                .await
+                .map_err(|_| Verdict::transient(CauseKind::Timeout))?,
+        };
         match next {
             None => return Ok(Held::All(join(chunks, held))),
             Some(Err(error)) => return Err(classify::transport(&error)),
@@ -371,12 +376,4 @@ fn stands_for(verdict: &Verdict) -> StatusCode {
         .and_then(|status| StatusCode::from_u16(status).ok())
         .filter(|status| status.is_client_error() || status.is_server_error())
         .unwrap_or(StatusCode::BAD_GATEWAY)
-}
-#[cfg(test)]
-pub(crate) fn print_sizes() {
-    fn out6<A, B, C, D, E, G, F>(_: impl FnOnce(A, B, C, D, E, G) -> F) -> usize { size_of::<F>() }
-    fn out2<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize { size_of::<F>() }
-    println!("dispatch {}", out6(|a: &'static Client, b: &'static Lane, c: &'static Asked, d, e, f: Option<&'static AttemptTrace>| dispatch(a, b, c, d, e, f)));
-    println!("opening {}", out6(|a: Rules<'static>, b, c, d, e, f: Option<&'static mut AttemptTrace>| opening::read(a, b, c, d, e, f)));
-    println!("hold {}", out2(|a, b| hold(a, b)));
 }

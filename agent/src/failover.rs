@@ -21,6 +21,8 @@ use http::{HeaderValue, Response};
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, UpstreamCredentials};
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -117,10 +119,9 @@ pub(crate) async fn run(
     };
     visit.dispatched(waited, now);
     let cut = visit.cut();
-    let served = tokio::select! {
-        biased;
-        response = route.serve(visit) => Some(response),
-        () = cut.cancelled() => None,
+    let served = {
+        let mut serving = pin!(route.serve(visit));
+        poll_fn(|cx| cut.bound(serving.as_mut().poll(cx))).await
     };
     // A caller that still waits when the agent ends is told so; its attempt is given up.
     served.unwrap_or_else(|| route.refuse(&ErrorKind::ShuttingDown))

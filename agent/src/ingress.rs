@@ -23,7 +23,7 @@ use crate::trace::RequestTrace;
 use crate::visit::Visit;
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use http::{HeaderMap, Request, Response, request};
+use http::{HeaderMap, Request, Response, Uri, request};
 use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_serve::{ConflictingLength, UnreadHead};
@@ -36,14 +36,19 @@ use std::time::{Duration, Instant};
 
 /// Retry-After of an agent whose places are all taken, or that has no configuration yet.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
+/// Bodies up to this many bytes are copied out of the network buffer where they are kept for long: a
+/// larger one fills its buffer well enough.
+const DETACH_MAX_BYTES: usize = 4 * 1024;
 
 /// Answers one request. A fault of the agent itself ends that request and nothing else; its caller
 /// is told in its own dialect, and what the request held is back by then.
 pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Response<Body> {
     let began = clock::now();
     let id = RequestId::of(request.headers());
-    let uri = request.uri().clone();
-    let found = path::route(uri.path(), request.headers(), uri.query());
+    // Copies: the address itself is part of the network buffer.
+    let uri = request.uri();
+    let (path, query) = (uri.path().to_owned(), uri.query().map(str::to_owned));
+    let found = path::route(&path, request.headers(), query.as_deref());
     let dialect = match &found {
         Ok(route) => route.dialect,
         Err(unknown) => unknown.dialect,
@@ -75,7 +80,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             reply::refuse(dialect, &ErrorKind::Internal, &id)
         }
     };
-    let response = if dialect == Dialect::GeminiStream && !query::asks_events(uri.query()) {
+    let response = if dialect == Dialect::GeminiStream && !query::asks_events(query.as_deref()) {
         reply::array::of_events(response)
     } else {
         response
@@ -254,12 +259,22 @@ async fn serve(
     if let Some(trace) = trace {
         trace.resolved(&model, &pool.name);
     }
+    let mut headers = std::mem::take(&mut head.headers);
+    let mut body = body;
+    if streams {
+        // It may take a long time, for which a whole network buffer would be kept.
+        head.uri = Uri::default();
+        headers::detach(&mut headers);
+        if body.len() <= DETACH_MAX_BYTES {
+            body = Bytes::copy_from_slice(&body);
+        }
+    }
     let job = Job {
         client: worker.client(),
         snapshot: Arc::clone(snapshot),
         asked: Asked {
             dialect,
-            headers: std::mem::take(&mut head.headers),
+            headers,
             body,
             model: places,
             streams,
@@ -354,24 +369,5 @@ mod tests {
     fn idle_connections_are_light() {
         let bytes = size_of_output(|worker: &'static Worker, request| handle(worker, request));
         assert!(bytes <= FUTURE_MAX_BYTES, "{bytes}");
-    }
-}
-#[cfg(test)]
-mod sizes {
-    use super::*;
-    fn out2<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize { size_of::<F>() }
-    fn out4<A, B, C, D, F>(_: impl FnOnce(A, B, C, D) -> F) -> usize { size_of::<F>() }
-    fn out6<A, B, C, D, E, G, F>(_: impl FnOnce(A, B, C, D, E, G) -> F) -> usize { size_of::<F>() }
-    #[test]
-    fn print_sizes() {
-        println!("handle {}", out2(|w: &'static Worker, r| handle(w, r)));
-        println!("answer {}", out4(|w: &'static Worker, a: Asking<'static>, f: Result<Route<'static>, path::Unknown>, t| answer(w, a, f, t)));
-        println!("serve {}", out6(|w: &'static Worker, s: &'static Arc<Snapshot>, c: &'static Caller, r: Route<'static>, a: Asking<'static>, t| serve(w, s, c, r, a, t)));
-        println!("run {}", out4(|a, b, c, d| failover::run(a, b, c, d)));
-        println!("attempt {}", out6(|a: &'static crate::upstream::Client, b: &'static crate::snapshot::Lane, c: &'static Asked, d, e, f: Option<&'static mut crate::trace::AttemptTrace>| crate::attempt::attempt(a, b, c, d, e, f)));
-        println!("Job {} Visit {} Asked {} Served {} Response {} Incoming {} Route {} Asking {}", size_of::<Job>(), size_of::<Visit>(), size_of::<Asked>(), size_of::<Served>(), size_of::<Response<Body>>(), size_of::<Incoming>(), size_of::<Route<'static>>(), size_of::<Asking<'static>>());
-        println!("upstream Body {} Parts {} Resp {} Req {}", size_of::<crate::upstream::Body>(), size_of::<http::response::Parts>(), size_of::<Response<crate::upstream::Body>>(), size_of::<Request<crate::protocol::rewrite::BodyChain>>());
-        println!("attempted {} chosen {} grant {}", size_of::<crate::attempt::Attempted>(), size_of::<crate::pool::Chosen>(), size_of::<crate::grant::Grant>());
-        crate::attempt::print_sizes();
     }
 }

@@ -9,6 +9,7 @@ mod clients;
 mod clock;
 pub mod config;
 mod control;
+mod cut;
 mod failover;
 pub mod file;
 mod grant;

@@ -15,6 +15,7 @@ pub mod error_body;
 pub mod error_signal;
 pub mod fields;
 pub mod frames;
+mod glance;
 pub mod headers;
 pub mod locate;
 pub mod query;

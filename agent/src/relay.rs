@@ -7,6 +7,7 @@
 use crate::attempt::Running;
 use crate::cells::{Circumstances, Proof};
 use crate::clock;
+use crate::cut::Cut;
 use crate::grant::Grant;
 use crate::metrics::RequestOutcome;
 use crate::protocol::Dialect;
@@ -20,13 +21,11 @@ use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use lanekeeper_breaker::CauseKind;
 use std::collections::VecDeque;
-use std::future::Future as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 mod silence;
 
@@ -46,8 +45,8 @@ pub(crate) struct Origin {
     pub(crate) request_id: String,
     pub(crate) passthrough: bool,
     pub(crate) counters: Arc<Counters>,
-    /// Cancelled when the agent's grace for running answers is over.
-    pub(crate) cut: CancellationToken,
+    /// Set when the agent's grace for running answers is over.
+    pub(crate) cut: Cut,
 }
 
 /// The body of a relayed answer.
@@ -56,7 +55,6 @@ pub(crate) struct Relay {
     upstream: upstream::Body,
     reader: Option<Box<SseReader>>,
     origin: Origin,
-    cut: Pin<Box<WaitForCancellationFutureOwned>>,
     idle_timeout: Duration,
     silence: Silence,
     /// The model's turn has ended.
@@ -102,7 +100,6 @@ impl Relay {
             ready: running.held,
             upstream: running.upstream,
             reader: None,
-            cut: Box::pin(origin.cut.clone().cancelled_owned()),
             idle_timeout: grant.lane().idle_timeout,
             closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
             origin,
@@ -169,7 +166,7 @@ impl Relay {
                 Poll::Pending => {
                     if self.is_silent(cx) {
                         self.die(&Death::of(Verdict::transient(CauseKind::Stalled)));
-                    } else if self.cut.as_mut().poll(cx).is_ready() {
+                    } else if self.origin.cut.is_set() {
                         self.cut_off();
                     } else {
                         return Poll::Pending;
@@ -182,7 +179,13 @@ impl Relay {
     /// Passes on every whole frame the reader has.
     fn pass(&mut self, mut reader: Box<SseReader>) {
         let mut death = None;
+        // Once for the frames of this chunk, and again behind one that began in an earlier one.
+        let mut glances: u8 = 2;
         while death.is_none() {
+            if glances > 0 {
+                glances -= 1;
+                self.pass_plain(&mut reader);
+            }
             match self.next(&mut reader) {
                 Next::Frame => reader.keep(),
                 Next::None => break,
@@ -198,6 +201,22 @@ impl Relay {
         self.reader = Some(reader);
         if let Some(death) = &death {
             self.die(death);
+        }
+    }
+
+    /// Passes on the frames ahead that need no reading, all at once.
+    fn pass_plain(&mut self, reader: &mut SseReader) {
+        let Some((grant, _)) = self.books.as_mut().filter(|_| !self.awaits_content) else {
+            return;
+        };
+        // A span wants to see every frame.
+        if grant.trace().is_some() {
+            return;
+        }
+        let run = frames::plain_run(grant.lane().provider.protocol, reader.ahead());
+        if run > 0 {
+            reader.keep_ahead(run);
+            self.silence.end();
         }
     }
 

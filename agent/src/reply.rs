@@ -79,11 +79,17 @@ impl RequestId {
                     .iter()
                     .all(|byte| byte.is_ascii_alphanumeric() || b"-_.:/".contains(byte))
         });
-        Self(given.cloned().unwrap_or_else(|| {
-            let id = uuid::Builder::from_u128(rand::random()).into_uuid();
-            HeaderValue::try_from(id.simple().to_string())
-                .unwrap_or_else(|_| HeaderValue::from_static("unprintable"))
-        }))
+        let mut text = [0; uuid::fmt::Simple::LENGTH];
+        let id = match given {
+            // A copy: as it came it is part of the network buffer.
+            Some(id) => id.as_bytes(),
+            None => {
+                let id = uuid::Builder::from_u128(rand::random()).into_uuid();
+                id.simple().encode_lower(&mut text).as_bytes()
+            }
+        };
+        let id = HeaderValue::from_bytes(id);
+        Self(id.unwrap_or_else(|_| HeaderValue::from_static("unprintable")))
     }
 
     pub(crate) fn as_str(&self) -> &str {

@@ -2,6 +2,7 @@
 
 use crate::clients::Caller;
 use crate::clock;
+use crate::cut::Cut;
 use crate::metrics::RequestOutcome;
 use crate::pool::PoolState;
 use crate::trace::RequestTrace;
@@ -9,7 +10,6 @@ use lanekeeper_model::Totals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
 
 /// The agent's request counts since it started.
 #[derive(Default)]
@@ -53,19 +53,19 @@ pub(crate) struct Visit {
     counters: Arc<Counters>,
     pool: Option<Arc<PoolState>>,
     caller: Option<Caller>,
-    cut: CancellationToken,
+    cut: Cut,
     trace: Option<RequestTrace>,
     began: Instant,
     ended: bool,
 }
 
 impl Visit {
-    /// Takes one of `most` places at a time; `None` when all are taken. `cut` is cancelled when the
+    /// Takes one of `most` places at a time; `None` when all are taken. `cut` is set when the
     /// agent's grace for running requests is over.
     pub(crate) fn begin(
         counters: &Arc<Counters>,
         most: usize,
-        cut: CancellationToken,
+        cut: Cut,
         now: Instant,
     ) -> Option<Self> {
         counters.requests.fetch_add(1, Ordering::Relaxed);
@@ -102,8 +102,8 @@ impl Visit {
         self.trace.as_ref()
     }
 
-    /// Cancelled when the visit has to end, whatever it waits for.
-    pub(crate) fn cut(&self) -> CancellationToken {
+    /// Set when the visit has to end, whatever it waits for.
+    pub(crate) fn cut(&self) -> Cut {
         self.cut.clone()
     }
 
@@ -177,7 +177,7 @@ impl Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         if !self.ended {
-            self.book(if self.cut.is_cancelled() || std::thread::panicking() {
+            self.book(if self.cut.is_set() || std::thread::panicking() {
                 RequestOutcome::Failed
             } else {
                 RequestOutcome::Cancelled

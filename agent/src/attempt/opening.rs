@@ -8,11 +8,13 @@ use super::{Answer, AnswerBody, Attempted, Bounds, HELD_MAX_BYTES, Running, stan
 use crate::clock;
 use crate::protocol::classify::{self, Rules, Verdict};
 use crate::protocol::frames::{self, FrameKind};
+use crate::protocol::headers;
 use crate::protocol::sse::{Frame, SseReader};
 use crate::protocol::{Dialect, Protocol};
 use crate::trace::AttemptTrace;
 use crate::upstream;
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::response;
 use http_body_util::BodyExt as _;
@@ -20,11 +22,14 @@ use lanekeeper_breaker::CauseKind;
 use std::collections::VecDeque;
 use std::time::Instant;
 
+/// Held frames up to this many bytes are copied out of the network buffer before a wait.
+const DETACH_MAX_BYTES: usize = 4 * 1024;
+
 /// Reads a stream up to the point where it may go to the caller.
 pub(super) async fn read(
     rules: Rules<'_>,
     dialect: Dialect,
-    head: response::Parts,
+    mut head: response::Parts,
     mut body: upstream::Body,
     bounds: Bounds,
     mut trace: Option<&mut AttemptTrace>,
@@ -60,7 +65,16 @@ pub(super) async fn read(
         } else {
             bounds.content
         };
-        match tokio::time::timeout_at(deadline.into(), body.frame()).await {
+        // Most often the answer is here already, and nothing has to be set up for a wait.
+        let next = match body.frame().now_or_never() {
+            Some(next) => Ok(next),
+            None => {
+                headers::detach(&mut head.headers);
+                reader.detach(DETACH_MAX_BYTES);
+                tokio::time::timeout_at(deadline.into(), body.frame()).await
+            }
+        };
+        match next {
             Err(_) if opening.content => return opening.running(head, body, reader),
             Err(_) => return failed(CauseKind::Timeout),
             Ok(Some(Err(error))) => {

@@ -4,8 +4,6 @@
 //! Overloaded and proxied providers send error objects, login pages and `null` under status 200.
 //! Such a body must fail over while nothing was sent, and must never be relayed as a success.
 
-mod glance;
-
 use std::borrow::Cow;
 
 use serde::Deserialize;
@@ -16,6 +14,7 @@ use super::classify::{Rules, Verdict, embedded};
 use super::error_signal::ErrorSignal;
 use super::fields::Fields;
 use super::frames::{self, filled};
+use super::glance;
 
 /// What a body proves.
 #[derive(Clone, Debug, PartialEq)]

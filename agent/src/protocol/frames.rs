@@ -17,6 +17,7 @@ use super::answer::output_says;
 use super::classify::{Rules, Verdict, embedded};
 use super::error_signal::ErrorSignal;
 use super::fields::Fields;
+use super::glance;
 use super::sse::Frame;
 use super::{Dialect, Protocol};
 
@@ -116,6 +117,20 @@ pub(super) fn names_error(raw: &[u8]) -> bool {
 }
 
 fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
+    if data.trim_ascii() == b"[DONE]" {
+        return FrameKind::Terminal { content: false };
+    }
+    if event == Some(b"error") {
+        return error(rules, data);
+    }
+    if let Some(kind) = glance::chunk(dialect, data) {
+        return kind;
+    }
+    read_chunk(rules, dialect, data)
+}
+
+/// Judges a chunk by reading its parts.
+fn read_chunk(rules: Rules<'_>, dialect: Dialect, data: &[u8]) -> FrameKind {
     #[derive(Deserialize)]
     struct Chunk<'a> {
         #[serde(borrow)]
@@ -133,12 +148,6 @@ fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8])
         finish_reason: Option<Cow<'a, str>>,
     }
 
-    if data.trim_ascii() == b"[DONE]" {
-        return FrameKind::Terminal { content: false };
-    }
-    if event == Some(b"error") {
-        return error(rules, data);
-    }
     let Ok(chunk) = serde_json::from_slice::<Chunk<'_>>(data) else {
         return error(rules, data);
     };

@@ -4,6 +4,7 @@
 //! credential that belongs to the caller or to another provider, or it tells the provider who the
 //! caller is. Everything else passes, so that vendor features work without the agent knowing them.
 
+use bytes::BytesMut;
 use http::Version;
 use http::header::{
     ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
@@ -165,6 +166,24 @@ pub fn downstream_response(mut headers: HeaderMap) -> HeaderMap {
         headers.remove(CONTENT_LENGTH);
     }
     headers
+}
+
+/// Copies all values into one small piece of memory. As they came they are parts of a network buffer,
+/// which is kept as long as one of them is.
+pub fn detach(headers: &mut HeaderMap) {
+    let len = headers.values().map(HeaderValue::len).sum();
+    let mut joined = BytesMut::with_capacity(len);
+    for value in headers.values() {
+        joined.extend_from_slice(value.as_bytes());
+    }
+    let mut rest = joined.freeze();
+    for value in headers.values_mut() {
+        let copy = rest.split_to(value.len());
+        if let Ok(mut copy) = HeaderValue::from_maybe_shared(copy) {
+            copy.set_sensitive(value.is_sensitive());
+            *value = copy;
+        }
+    }
 }
 
 /// True when the body is a server-sent event stream.

@@ -245,8 +245,27 @@ impl SseReader {
     pub fn hand_out(&mut self, queue: &mut VecDeque<Bytes>) {
         self.end_run();
         queue.append(&mut self.kept);
+        self.leave_chunk();
+    }
+
+    /// Copies what is kept, if it has no more than `most` bytes, so that it keeps no network buffer
+    /// while more is waited for.
+    pub fn detach(&mut self, most: usize) {
+        self.end_run();
+        let len = self.kept.iter().map(Bytes::len).sum();
+        if (1..=most).contains(&len) {
+            let mut joined = BytesMut::with_capacity(len);
+            self.kept
+                .drain(..)
+                .for_each(|piece| joined.extend_from_slice(&piece));
+            self.kept.push_back(joined.freeze());
+        }
+        self.leave_chunk();
+    }
+
+    /// The network buffer is free for the next read once nobody else has a part of it.
+    fn leave_chunk(&mut self) {
         if self.begin == self.chunk.len() {
-            // The network buffer is free for the next read once the frames are sent.
             self.chunk = Bytes::new();
             self.begin = 0;
             self.run = 0..0;

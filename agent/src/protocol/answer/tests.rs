@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use lanekeeper_model::gateway::ErrorMeaning;
 
 use super::super::classify::Disposition;
+use super::super::glance;
 use super::*;
 
 fn judged(dialect: Dialect, body: &str) -> Answer {
@@ -373,7 +374,7 @@ fn odd_document() -> impl proptest::strategy::Strategy<Value = Vec<u8>> {
 }
 
 proptest::proptest! {
-    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(20_000))]
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(8192))]
 
     #[test]
     fn what_a_glance_calls_good_the_reader_calls_good(body in odd_document()) {

@@ -59,35 +59,70 @@ fn run_of(raw: &[u8], is_plain: impl Fn(&[u8]) -> bool) -> usize {
     end
 }
 
+/// `raw` does not name an error.
 fn run_of_chunks(raw: &[u8]) -> usize {
-    let mut reasons = OPENAI_FINISH.0.find_iter(raw).peekable();
     let mut end = 0;
-    while let Some((frame, lines)) = raw.get(end..).and_then(first_frame) {
-        let next = end + frame.len();
-        if lines > 1 {
-            if !is_plain(Protocol::Openai, frame) {
-                break;
-            }
-            while reasons.next_if(|at| *at < next).is_some() {}
-            end = next;
+    let mut shape: Option<Shape<'_>> = None;
+    while let Some(rest) = raw.get(end..) {
+        if let Some(len) = shape.as_ref().and_then(|shape| shape.first_of(rest)) {
+            end += len;
             continue;
         }
-        if !frame.starts_with(b"data:") {
+        let Some((frame, lines)) = first_frame(rest) else {
+            break;
+        };
+        if !lone_data(frame).is_some_and(is_plain_chunk) {
             break;
         }
-        let mut found = false;
-        while let Some(at) = reasons.next_if(|at| *at < next) {
-            if !is_null_reason(raw.get(at..next).unwrap_or_default()) {
-                return end;
-            }
-            found = true;
-        }
-        if !found {
-            break;
-        }
-        end = next;
+        end += frame.len();
+        shape = Shape::of(frame).filter(|_| lines == 1);
     }
     end
+}
+
+/// What frames have in common that differ in their text only. Where one of them is plain, all are:
+/// no word can be hidden in a string, unless it is the string.
+struct Shape<'a> {
+    /// Up to the text, its opening quote included.
+    prefix: &'a [u8],
+    /// From the text's closing quote on.
+    suffix: &'a [u8],
+}
+
+impl<'a> Shape<'a> {
+    fn of(frame: &'a [u8]) -> Option<Self> {
+        let name = CONTENT.0.find(frame)? + CONTENT.0.needle().len();
+        let value = frame.get(name..)?.trim_ascii_start().strip_prefix(b":")?;
+        let rest = value.trim_ascii_start().strip_prefix(b"\"")?;
+        let (_, suffix) = rest.split_at_checked(string_len(rest)?)?;
+        let prefix = frame.get(..frame.len().checked_sub(rest.len())?)?;
+        Some(Self { prefix, suffix })
+    }
+
+    /// The length of the frame of this shape that `raw` begins with.
+    fn first_of(&self, raw: &[u8]) -> Option<usize> {
+        let rest = raw.strip_prefix(self.prefix)?;
+        let (text, rest) = rest.split_at_checked(string_len(rest)?)?;
+        // Behind a quote, before the closing one, it would stand as a word.
+        let tells = text.ends_with(b"error") || text.ends_with(b"finish_reason");
+        (rest.starts_with(self.suffix) && !tells)
+            .then(|| self.prefix.len() + text.len() + self.suffix.len())
+    }
+}
+
+/// The length of the string, behind its opening quote, if it ends in its line.
+fn string_len(raw: &[u8]) -> Option<usize> {
+    let mut len = 0;
+    loop {
+        let rest = raw.get(len..)?;
+        let at = memchr::memchr3(b'"', b'\\', b'\n', rest)?;
+        len += at;
+        match rest.get(at..)? {
+            [b'"', ..] => return Some(len),
+            [b'\\', escaped, ..] if *escaped != b'\n' => len += 2,
+            _ => return None,
+        }
+    }
 }
 
 /// The frame that `raw` begins with and its lines, where only line feeds end lines. `None` when it
@@ -183,6 +218,7 @@ pub(super) fn names_error(raw: &[u8]) -> bool {
 
 const FINISH_REASON: &[u8] = b"\"finish_reason\"";
 
+static CONTENT: Word = Word::new(|| Finder::new(b"\"content\""));
 static ERROR: Word = Word::new(|| Finder::new(b"\"error\""));
 static OPENAI_FINISH: Word = Word::new(|| Finder::new(FINISH_REASON));
 static GEMINI_WORDS: [Word; 3] = [

@@ -514,6 +514,93 @@ proptest::proptest! {
     }
 }
 
+/// Chunks whose parts are each as they should be or slightly off.
+fn odd_chunk() -> impl proptest::strategy::Strategy<Value = String> {
+    use proptest::prelude::*;
+    let piece = prop::sample::select(vec![
+        "{",
+        "}",
+        "[",
+        "]",
+        ",",
+        ":",
+        " ",
+        "\"choices\":[",
+        "\"choices\":null",
+        "\"delta\":{",
+        "\"delta\":null",
+        "\"content\":\"a\"",
+        "\"content\":\"\"",
+        "\"role\":\"assistant\"",
+        "\"text\":\"a\"",
+        "\"text\":null",
+        "\"finish_reason\":null",
+        "\"finish_reason\":\"stop\"",
+        "\"finish_reason\":\"length\"",
+        "\"finish_reason\":\"error\"",
+        "\"finish_reason\":1",
+        "\"error\":null",
+        "\"error\":{\"code\":1}",
+        "\"id\":1",
+    ]);
+    let whole = (
+        prop::collection::vec(
+            prop::sample::select(vec![
+                "\"role\":\"assistant\"",
+                "\"content\":\"a\"",
+                "\"content\":\"\"",
+                "\"content\":null",
+                "\"x\":[]",
+                "\"x\":[1]",
+            ]),
+            0..3,
+        ),
+        prop::collection::vec(
+            prop::sample::select(vec![
+                "\"text\":\"a\"",
+                "\"text\":\"\"",
+                "\"finish_reason\":null",
+                "\"finish_reason\":\"stop\"",
+                "\"finish_reason\":\"tool_calls\"",
+                "\"finish_reason\":\"error\"",
+                "\"index\":0",
+            ]),
+            0..3,
+        ),
+        prop::collection::vec(
+            prop::sample::select(vec![
+                "\"error\":null",
+                "\"error\":{}",
+                "\"error\":\"x\"",
+                "\"id\":\"c\"",
+                "\"choices\":[]",
+                "\"usage\":{\"a\":1}",
+            ]),
+            0..3,
+        ),
+        1usize..3,
+    )
+        .prop_map(|(delta, choice, top, choices)| {
+            let choice = [
+                vec![format!("\"delta\":{{{}}}", delta.join(","))],
+                choice.iter().map(|it| (*it).to_owned()).collect(),
+            ]
+            .concat();
+            let choice = format!("{{{}}}", choice.join(","));
+            let choices = vec![choice; choices].join(",");
+            let top = [
+                vec![format!("\"choices\":[{choices}]")],
+                top.iter().map(|it| (*it).to_owned()).collect(),
+            ]
+            .concat();
+            format!("{{{}}}", top.join(", "))
+        });
+    prop_oneof![
+        whole,
+        prop::collection::vec(piece, 0..16).prop_map(|pieces| pieces.concat())
+    ]
+}
+
 /// Streams of the usual frames and of all that could be taken for one.
 fn odd_stream() -> impl proptest::strategy::Strategy<Value = String> {
     use proptest::prelude::*;
@@ -521,6 +608,15 @@ fn odd_stream() -> impl proptest::strategy::Strategy<Value = String> {
         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n",
         "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\": null}]}\n\n",
         "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"b \\\\n\"},\"finish_reason\":null}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"error\"},\"finish_reason\":null}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"\\\\\"finish_reason\"},\"finish_reason\":null}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"\\\\\"error\\\\\"\"},\"finish_reason\":null}]}\n\n",
+        "data: {\"choices\":[{\"delta\":{\"content\":\"a\",\"finish_reason\":null}]}\n\n",
+        "data: {\"content\":\"",
+        "finish_reason\":\"x\",\"finish_reason\":null}\n\n",
+        "error\":{},\"finish_reason\":null}\n\n",
+        "a\\",
         "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"delta\":{}}\n\n",
         "data: {\"type\":\"response.output_text.delta\"}\n\n",
         "data: {\"type\":\"content-delta\"}\n\n",
@@ -559,6 +655,16 @@ const STREAMED: [Dialect; 5] = [
 
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn what_a_glance_says_of_a_chunk_its_reader_says(chunk in odd_chunk()) {
+        for dialect in [Dialect::OpenAiChat, Dialect::OpenAiCompletions] {
+            if let Some(kind) = glance::chunk(dialect, chunk.as_bytes()) {
+                let read = read_chunk(rules(Protocol::Openai), dialect, chunk.as_bytes());
+                proptest::prop_assert_eq!(kind, read, "{}", chunk);
+            }
+        }
+    }
 
     #[test]
     fn run_of_plain_frames_is_what_watching_each_says(stream in odd_stream()) {
@@ -620,6 +726,29 @@ proptest::proptest! {
             }
             proptest::prop_assert_eq!(plain, quick, "{}", stream);
         }
+    }
+}
+
+#[test]
+fn usual_chunks_are_told_at_a_glance() {
+    for (stream, kind) in [
+        (
+            r#"{"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
+            Lifecycle,
+        ),
+        (
+            r#"{"choices":[{"delta":{"content":"a"},"finish_reason":null}]}"#,
+            Content,
+        ),
+        (
+            r#"{"choices":[{"delta":{},"finish_reason":"stop"}]}"#,
+            finish(true, false),
+        ),
+    ] {
+        assert_eq!(
+            glance::chunk(Dialect::OpenAiChat, stream.as_bytes()),
+            Some(kind)
+        );
     }
 }
 
