@@ -4,7 +4,7 @@
 use crate::app::App;
 use crate::clock;
 use lanekeeper_model::fleet::{FleetIndex, FoldedFleet, GatewayCells, HeldOverrides};
-use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, GatewayName, Totals, ViewQuery};
+use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, GatewayName, Totals};
 use lanekeeper_store::{
     AgentFacts, Changes, Cursor, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare,
 };
@@ -34,14 +34,9 @@ impl SharedIndex {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The view with each agent's own word.
-    pub(super) fn detailed(
-        &self,
-        query: &ViewQuery,
-        now_ms: u64,
-        windows: FreshWindows,
-    ) -> FleetView {
-        self.lock().view(query, now_ms, windows)
+    /// Adds each agent's own word to a view of `folded`, which was put together from this index.
+    pub(super) fn add_agents(&self, view: &mut FleetView, folded: &FoldedFleet) {
+        self.lock().add_agents(view, folded);
     }
 
     pub(super) fn fold(&self, now_ms: u64, windows: FreshWindows) -> FoldedFleet {
@@ -86,9 +81,14 @@ impl Gathered {
     /// Takes news of the live view.
     pub(super) fn take_changes(&mut self, app: &App, changes: Changes, now: Instant) {
         let mut index = app.fleet.index.lock();
+        let records: Vec<Arc<AgentRecord>> = changes
+            .records
+            .into_iter()
+            .filter(|record| !self.is_outdated(record))
+            .collect();
         if changes.is_whole {
             let mut before = std::mem::take(&mut self.live);
-            for record in &changes.records {
+            for record in &records {
                 before.remove(&key(record));
             }
             for key in before.into_keys() {
@@ -103,7 +103,7 @@ impl Gathered {
             // Whoever forgets an agent forgets it in both stores.
             self.facts_due = None;
         }
-        for record in changes.records {
+        for record in records {
             index.put(Arc::clone(&record));
             self.live.insert(key(&record), Heard { record, at: now });
         }
@@ -118,6 +118,13 @@ impl Gathered {
             self.live.remove(key);
             self.lose(&mut index, key);
         }
+    }
+
+    /// True for the word of a session that the agent has left for a later one. A view that lost its
+    /// memory takes it from a replica that stood still meanwhile and believes to have the agent.
+    fn is_outdated(&self, record: &AgentRecord) -> bool {
+        let remembered = self.remembered.get(&key(record));
+        remembered.is_some_and(|remembered| remembered.session_epoch > record.session_epoch)
     }
 
     /// An agent is not in the live view any more.
@@ -144,7 +151,9 @@ impl Gathered {
             })
             .collect();
         for (key, record) in &self.remembered {
-            if !self.live.contains_key(key) {
+            let heard = self.live.get(key).map(|heard| heard.record.session_epoch);
+            if heard.is_none_or(|session_epoch| session_epoch < record.session_epoch) {
+                self.live.remove(key);
                 index.put(Arc::clone(record));
             }
         }

@@ -1,0 +1,222 @@
+//! The invariants, judged at every step against what truly happened.
+//!
+//! | | |
+//! |---|---|
+//! | I1 | an agent's revision never goes down within a control epoch |
+//! | I2 | after healing every agent serves the newest revision and obeys the standing orders, and the view and the database say so |
+//! | I3 | a confirmed write is never lost |
+//! | I4 | the view never shows an older report after a newer, nor anything that no agent said |
+//! | I5 | no cell is counted by an agent that does not report freshly |
+//! | I6 | nothing keeps requests from a sound lane but an operator's order in its time |
+//! | I7 | at most one probe runs per cell |
+//! | I8 | every write has exactly one entry in the audit trail |
+
+use crate::store::{Done, Store};
+use lanekeeper_breaker::limits::PROBE_LEASE_MIN;
+use lanekeeper_model::{AgentRecord, CellReport, LaneName, PoolName, Report};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+/// What the receive times of servers may be off by: their clocks differ.
+pub const CLOCKS_DIFFER: Duration = Duration::from_secs(4);
+/// An order may reach an agent so long after it was sent, and lasts so much longer there.
+const ORDER_TRANSIT: Duration = Duration::from_secs(90);
+
+/// An invariant was broken.
+#[derive(Debug, Clone)]
+pub struct Violation {
+    pub invariant: &'static str,
+    pub what: String,
+}
+
+struct Sent {
+    /// Which report of its instance it is.
+    order: u64,
+    cells: Vec<CellReport>,
+}
+
+#[derive(Default)]
+pub struct Judge {
+    pub violation: Option<Violation>,
+    /// The highest revision of each instance in each control epoch.
+    served: BTreeMap<(String, String), u64>,
+    reports: BTreeMap<(String, u64, u64), Sent>,
+    sent: BTreeMap<String, u64>,
+    /// When a control plane last got a report of each instance.
+    heard: BTreeMap<String, Duration>,
+    shown: BTreeMap<(usize, String), u64>,
+    /// Running probes by cell and its generation, with their beginnings.
+    probes: BTreeMap<(String, PoolName, LaneName, u64), Duration>,
+    /// Confirmed writes that have not been restored away.
+    confirmed: Vec<(u64, Done)>,
+    asked: BTreeSet<u64>,
+}
+
+impl Judge {
+    pub fn broken(&mut self, invariant: &'static str, what: String) {
+        self.violation.get_or_insert(Violation { invariant, what });
+    }
+
+    /// An agent serves a revision.
+    pub fn serves(&mut self, instance: &str, revision: u64, epoch: Option<&str>) {
+        let Some(epoch) = epoch else { return };
+        let key = (instance.to_owned(), epoch.to_owned());
+        let highest = *self.served.get(&key).unwrap_or(&revision);
+        if revision < highest {
+            let what = format!("{instance} went from revision {highest} to {revision} in {epoch}");
+            self.broken("I1", what);
+        }
+        self.served.insert(key, revision.max(highest));
+    }
+
+    /// An agent sends a report.
+    pub fn sends(&mut self, instance: &str, session_epoch: u64, report: &Report) {
+        let order = self.sent.entry(instance.to_owned()).or_default();
+        *order += 1;
+        let notable = report.cells.iter().filter(|cell| cell.is_notable());
+        let sent = Sent {
+            order: *order,
+            cells: notable.cloned().collect(),
+        };
+        let key = (instance.to_owned(), session_epoch, report.seq);
+        self.reports.insert(key, sent);
+    }
+
+    /// A control plane takes a report in.
+    pub fn hears(&mut self, instance: &str, now: Duration) {
+        self.heard.insert(instance.to_owned(), now);
+    }
+
+    /// An API shows an agent. `fresh` when it counts it among those that report.
+    pub fn shows(&mut self, api: usize, record: &AgentRecord, fresh: bool, now: Duration) {
+        let instance = &record.instance;
+        if fresh {
+            let window = Duration::from_millis(lanekeeper_model::fleet::STALE_AFTER_MS);
+            let heard = self.heard.get(instance);
+            if heard.is_none_or(|heard| *heard + window + CLOCKS_DIFFER < now) {
+                let what = format!("api {api} counts {instance}, last heard of at {heard:?}");
+                self.broken("I5", what);
+            }
+        }
+        if record.report_received_ms.is_none() {
+            return;
+        }
+        let key = (instance.clone(), record.session_epoch, record.seq);
+        let Some(sent) = self.reports.get(&key) else {
+            let what = format!("api {api} shows a report that was never sent: {key:?}");
+            return self.broken("I4", what);
+        };
+        let (order, same) = (sent.order, sent.cells == record.cells);
+        let shown = self.shown.entry((api, instance.clone())).or_default();
+        let before = *shown;
+        *shown = order.max(before);
+        if order < before {
+            let what = format!("api {api} shows report {order} of {instance} after {before}");
+            self.broken("I4", what);
+        }
+        if !same {
+            let what = format!("api {api} shows other cells for {key:?} than were reported");
+            self.broken("I4", what);
+        }
+    }
+
+    /// A probe begins. One whose lease is over does not count.
+    pub fn probes(
+        &mut self,
+        instance: &str,
+        cell: &(PoolName, LaneName),
+        generation: u64,
+        now: Duration,
+    ) {
+        let key = (
+            instance.to_owned(),
+            cell.0.clone(),
+            cell.1.clone(),
+            generation,
+        );
+        let running = self.probes.insert(key, now);
+        if running.is_some_and(|began| began + PROBE_LEASE_MIN > now) {
+            let what = format!("{instance} probes {cell:?} twice at once");
+            self.broken("I7", what);
+        }
+    }
+
+    /// A probe ends.
+    pub fn probed(&mut self, instance: &str, cell: &(PoolName, LaneName), generation: u64) {
+        let key = (
+            instance.to_owned(),
+            cell.0.clone(),
+            cell.1.clone(),
+            generation,
+        );
+        self.probes.remove(&key);
+    }
+
+    /// A cell refused for the sake of an order: there has to be one.
+    pub fn obeys(
+        &mut self,
+        instance: &str,
+        labels: &BTreeMap<String, String>,
+        cell: &(PoolName, LaneName),
+        store: &Store,
+        now: Duration,
+        now_ms: u64,
+    ) {
+        let grace = (ORDER_TRANSIT + CLOCKS_DIFFER).as_millis() as u64;
+        let justified = store.orders_ever.iter().any(|row| {
+            row.order.selects(labels)
+                && row.order.concerns(&cell.0, &cell.1)
+                && now_ms <= row.order.expires_ms + grace
+        });
+        if !justified {
+            let what = format!("{instance} refuses {cell:?} at {now:?} for an order that is over");
+            self.broken("I6", what);
+        }
+    }
+
+    /// An operator begins to ask for something.
+    pub fn asks(&mut self, request: u64) {
+        self.asked.insert(request);
+    }
+
+    /// An operator was told that a write is done.
+    pub fn confirms(&mut self, request: u64, done: Done) {
+        self.confirmed.push((request, done));
+    }
+
+    /// Confirmed writes may be gone: the database is restored from a copy.
+    pub fn restored(&mut self) {
+        self.confirmed.clear();
+        self.asked.clear();
+    }
+
+    /// Looks at the database.
+    pub fn audits(&mut self, store: &Store) {
+        let mut broken = Vec::new();
+        for (request, done) in &self.confirmed {
+            let lost = match done {
+                Done::Revision(number, hash) => {
+                    store.revision(*number).is_none_or(|it| it.hash != *hash)
+                }
+                Done::Order(id) => !store.orders_ever.iter().any(|row| row.order.id == *id),
+                Done::Other | Done::Refused => false,
+            };
+            if lost {
+                broken.push(("I3", format!("{done:?} of request {request} is gone")));
+            }
+            let entries = store.entries_of(*request);
+            if *done != Done::Refused && entries != 1 {
+                broken.push(("I8", format!("request {request} has {entries} entries")));
+            }
+        }
+        for request in &self.asked {
+            let entries = store.entries_of(*request);
+            if entries > 1 {
+                broken.push(("I8", format!("request {request} has {entries} entries")));
+            }
+        }
+        for (invariant, what) in broken {
+            self.broken(invariant, what);
+        }
+    }
+}
