@@ -6,25 +6,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use lanekeeper_proto::limits;
 use lanekeeper_store::{ConfigStore, Course, Error, Hint, Revision};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, broadcast, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, watch};
 
-use crate::clock;
 use crate::metrics::Metrics;
+use crate::poll::Polled;
 use crate::target::{Target, Targets};
 
-/// How far a poll may be from its time, as a share, so that replicas do not poll in step.
-const POLL_JITTER: f64 = 0.2;
-/// Shortest time between two polls, however many hints come.
-const POLL_GAP: Duration = Duration::from_millis(20);
-/// How long one poll may take.
-const POLL_TIMEOUT: Duration = Duration::from_secs(10);
 /// Documents read at once.
 const READERS: usize = 8;
 
@@ -75,80 +67,11 @@ impl ConfigWatch {
         name: &str,
         labels: &BTreeMap<String, String>,
     ) -> Subscription {
-        let mut known = self.known.lock();
-        let entry = known.gateways.entry(gateway.to_owned()).or_default();
-        let subscription = Subscription {
-            targets: entry.targets.subscribe(),
-            head: entry.course.as_ref().map(|course| match &course.rollout {
-                Some(rollout) => rollout.target_of(name, labels).0,
-                None => course.revision,
-            }),
-        };
-        if !entry.lacking().is_empty() {
+        let (subscription, lacks) = self.known.lock().subscribe(gateway, name, labels);
+        if lacks {
             self.wanted.notify_one();
         }
         subscription
-    }
-
-    /// Polls until told to stop.
-    pub(crate) async fn follow(
-        self: Arc<Self>,
-        mut hints: broadcast::Receiver<Hint>,
-        interval: Duration,
-        shutdown: CancellationToken,
-    ) {
-        let mut healthy = true;
-        let mut hinting = true;
-        loop {
-            // What was hinted at until now is covered by the poll that follows.
-            hints = hints.resubscribe();
-            let polled = match tokio::time::timeout(POLL_TIMEOUT, self.poll()).await {
-                Ok(polled) => polled.map_err(|error| format!("{error:?}")),
-                Err(_) => Err("no answer in time".to_owned()),
-            };
-            self.metrics.polled(polled.is_ok());
-            match (&polled, healthy) {
-                (Err(error), true) => {
-                    tracing::warn!(
-                        error,
-                        "the configuration cannot be read; serving what is known"
-                    );
-                }
-                (Ok(()), false) => tracing::info!("the configuration can be read again"),
-                (Ok(()), true) | (Err(_), false) => {}
-            }
-            healthy = polled.is_ok();
-
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(clock::jittered(interval, POLL_JITTER)) => {}
-                () = self.wanted.notified() => {}
-                open = revision_hint(&mut hints), if hinting => hinting = open,
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(POLL_GAP) => {}
-            }
-        }
-    }
-
-    async fn poll(&self) -> Result<(), Error> {
-        let epoch = self.store.control_epoch().await?;
-        let courses = self.store.courses().await?;
-        let restored = *self.epoch.borrow() != epoch;
-        let lacking = {
-            let mut known = self.known.lock();
-            known.take_courses(courses, restored);
-            known.lacking()
-        };
-        let read = self.read(lacking).await;
-        // Last, so that whoever sees the new epoch sees its revisions too.
-        self.epoch.send_if_modified(|current| {
-            let changed = *current != epoch;
-            *current = epoch;
-            changed
-        });
-        read
     }
 
     /// Reads documents. One that cannot be read does not keep the others.
@@ -171,26 +94,44 @@ impl ConfigWatch {
     }
 }
 
-/// Waits for news of a revision or a rollout; false when no more hints will come.
-async fn revision_hint(hints: &mut broadcast::Receiver<Hint>) -> bool {
-    loop {
-        match hints.recv().await {
-            Ok(Hint::Revision { .. } | Hint::Rollout { .. })
-            | Err(broadcast::error::RecvError::Lagged(_)) => return true,
-            Ok(
-                Hint::Overrides { .. }
-                | Hint::Report { .. }
-                | Hint::TokenRevoked
-                | Hint::Revocation,
-            ) => {}
-            Err(broadcast::error::RecvError::Closed) => return false,
-        }
+impl Polled for ConfigWatch {
+    const WHAT: &'static str = "the configuration";
+
+    fn heeds(hint: &Hint) -> bool {
+        matches!(hint, Hint::Revision { .. } | Hint::Rollout { .. })
+    }
+
+    fn wanted(&self) -> &Notify {
+        &self.wanted
+    }
+
+    async fn poll(&self) -> Result<(), Error> {
+        let epoch = self.store.control_epoch().await?;
+        let courses = self.store.courses().await?;
+        let restored = *self.epoch.borrow() != epoch;
+        let lacking = {
+            let mut known = self.known.lock();
+            known.take_courses(courses, restored);
+            known.lacking()
+        };
+        let read = self.read(lacking).await;
+        // Last, so that whoever sees the new epoch sees its revisions too.
+        self.epoch.send_if_modified(|current| {
+            let changed = *current != epoch;
+            *current = epoch;
+            changed
+        });
+        read
+    }
+
+    fn polled(&self, ok: bool) {
+        self.metrics.polled(ok);
     }
 }
 
 /// What is known of all gateways.
 #[derive(Default)]
-struct Known {
+pub(crate) struct Known {
     gateways: BTreeMap<String, Entry>,
 }
 
@@ -269,9 +210,28 @@ impl Entry {
 }
 
 impl Known {
+    /// Follows a gateway for one of its agents; true when a document is to be read for that.
+    pub(crate) fn subscribe(
+        &mut self,
+        gateway: &str,
+        name: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> (Subscription, bool) {
+        let entry = self.gateways.entry(gateway.to_owned()).or_default();
+        let subscription = Subscription {
+            targets: entry.targets.subscribe(),
+            head: entry.course.as_ref().map(|course| match &course.rollout {
+                Some(rollout) => rollout.target_of(name, labels).0,
+                None => course.revision,
+            }),
+        };
+        let lacks = !entry.lacking().is_empty();
+        (subscription, lacks)
+    }
+
     /// Takes what the database says. Numbers only grow unless the database was restored: a lower
     /// one otherwise comes from a copy that lags behind.
-    fn take_courses(&mut self, mut courses: BTreeMap<String, Course>, restored: bool) {
+    pub(crate) fn take_courses(&mut self, mut courses: BTreeMap<String, Course>, restored: bool) {
         self.gateways.retain(|gateway, entry| {
             match courses.remove(gateway) {
                 Some(course) => {
@@ -298,7 +258,7 @@ impl Known {
         }
     }
 
-    fn lacking(&self) -> Vec<(String, u64)> {
+    pub(crate) fn lacking(&self) -> Vec<(String, u64)> {
         let lacking = |(gateway, entry): (&String, &Entry)| {
             let gateway = gateway.clone();
             let numbers = entry.lacking().into_iter();
@@ -309,7 +269,7 @@ impl Known {
         self.gateways.iter().flat_map(lacking).collect()
     }
 
-    fn take_document(&mut self, gateway: &str, revision: Revision) {
+    pub(crate) fn take_document(&mut self, gateway: &str, revision: Revision) {
         let Some(entry) = self.gateways.get_mut(gateway) else {
             return;
         };

@@ -9,16 +9,21 @@ use lanekeeper_store::{AgentFacts, ConfigStore, Error, Hint, LiveView, Put};
 use crate::clock;
 use crate::metrics::{Destination, Metrics};
 use crate::outbox::Sink;
+use crate::sessions::Sessions;
 
 /// Writes to the live view that run at once.
 pub(crate) const LIVE_WRITERS: usize = 16;
 /// Writes to the configuration database that run at once. Facts change rarely, and administrators'
 /// writes shall not wait behind a restarted fleet.
 pub(crate) const FACTS_WRITERS: usize = 2;
+/// Agents' facts that one transaction takes: a fleet that returns writes as many at once as it has
+/// agents, and a disk flush for each would keep the database busy for a minute.
+const FACTS_BATCH_MAX: usize = 128;
 
 /// Writes records to the live view.
 pub(crate) struct LiveSink {
     pub(crate) live: Arc<dyn LiveView>,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) metrics: Arc<Metrics>,
 }
 
@@ -40,11 +45,15 @@ impl Sink for LiveSink {
                 }
             }
             Put::Stored => {}
-            Put::Older => tracing::debug!(
-                gateway = %record.gateway,
-                instance = record.instance,
-                "a later session of this agent is elsewhere"
-            ),
+            Put::Older => {
+                tracing::debug!(
+                    gateway = %record.gateway,
+                    instance = record.instance,
+                    "a later session of this agent is elsewhere"
+                );
+                let key = (record.gateway.to_string(), record.instance.clone());
+                self.sessions.outlived(&key, record.session_epoch);
+            }
         }
         Ok(())
     }
@@ -59,6 +68,40 @@ pub(crate) struct FactsSink {
 impl Sink for FactsSink {
     type Item = Arc<AgentFacts>;
 
+    const BATCH_MAX: usize = FACTS_BATCH_MAX;
+
+    async fn write_all(&self, batch: &[(Arc<AgentFacts>, bool)]) -> Vec<Result<(), Error>> {
+        let all: Vec<&AgentFacts> = batch.iter().map(|(facts, _)| &**facts).collect();
+        match self.store.record_agents(&all).await {
+            Ok(()) => {
+                for _ in batch {
+                    self.metrics.written(Destination::Store, true);
+                }
+                batch.iter().map(|_| Ok(())).collect()
+            }
+            // Which of them it was shows one by one; a store that is away would say no more.
+            Err(error) if !error.is_unavailable() && batch.len() > 1 => {
+                let mut written = Vec::with_capacity(batch.len());
+                for (facts, notable) in batch {
+                    written.push(self.write(facts, *notable).await);
+                }
+                written
+            }
+            Err(error) => {
+                self.metrics.written(Destination::Store, false);
+                let reason = error.to_string();
+                let mut written = vec![Err(error)];
+                written.resize_with(batch.len(), || {
+                    Err(Error::Unavailable {
+                        store: "configuration database",
+                        source: reason.clone().into(),
+                    })
+                });
+                written
+            }
+        }
+    }
+
     async fn write(&self, facts: &Arc<AgentFacts>, _notable: bool) -> Result<(), Error> {
         let written = self.store.record_agent(facts).await;
         self.metrics.written(Destination::Store, written.is_ok());
@@ -66,8 +109,8 @@ impl Sink for FactsSink {
     }
 }
 
-/// What of a record outlives the agent.
-pub(crate) fn facts(record: &AgentRecord, now_ms: u64) -> AgentFacts {
+/// What of a record outlives the agent, which proved itself as `identity` if it has one.
+pub(crate) fn facts(record: &AgentRecord, identity: Option<&str>, now_ms: u64) -> AgentFacts {
     AgentFacts {
         gateway: record.gateway.clone(),
         instance: record.instance.clone(),
@@ -83,5 +126,6 @@ pub(crate) fn facts(record: &AgentRecord, now_ms: u64) -> AgentFacts {
         first_seen_ms: record.connected_ms,
         last_seen_ms: now_ms,
         left_ms: record.left.then_some(now_ms),
+        identity: identity.map(str::to_owned),
     }
 }

@@ -2,7 +2,7 @@
 //! agent however many were produced, agents are written in turn, one agent's values never overtake
 //! each other, and after an outage everything that is still true is written again unasked.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 /// Pause of a writer whose store is away.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
+pub(crate) const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// How long one write may take; stores have shorter limits of their own.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -23,7 +23,10 @@ pub(crate) type Key = (String, String);
 /// Where values go.
 pub(crate) trait Sink: Send + Sync + 'static {
     /// What is written; cheap to clone.
-    type Item: Clone + Send + 'static;
+    type Item: Clone + Send + Sync + 'static;
+
+    /// Most values that are written at once.
+    const BATCH_MAX: usize = 1;
 
     /// Writes one value. `notable` when any value since the last write was.
     fn write(
@@ -31,6 +34,20 @@ pub(crate) trait Sink: Send + Sync + 'static {
         item: &Self::Item,
         notable: bool,
     ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Writes up to [`Sink::BATCH_MAX`] values, each of another agent, and tells what became of each.
+    fn write_all(
+        &self,
+        batch: &[(Self::Item, bool)],
+    ) -> impl Future<Output = Vec<Result<(), Error>>> + Send {
+        async move {
+            let mut written = Vec::with_capacity(batch.len());
+            for (item, notable) in batch {
+                written.push(self.write(item, *notable).await);
+            }
+            written
+        }
+    }
 }
 
 /// The queue in front of a [`Sink`].
@@ -52,14 +69,15 @@ impl<S: Sink> Outbox<S> {
         })
     }
 
-    /// Hands over an agent's newest value. It is kept for rewriting until [`Outbox::release`].
-    pub(crate) fn keep(&self, key: Key, item: S::Item, notable: bool) {
-        self.put(key, item, notable, true);
+    /// Hands over an agent's newest value of a session. It is kept for rewriting until
+    /// [`Outbox::release`].
+    pub(crate) fn keep(&self, key: Key, session_epoch: u64, item: S::Item, notable: bool) {
+        self.put(key, session_epoch, item, notable, true);
     }
 
     /// Hands over a value that need not be written again once it was.
-    pub(crate) fn once(&self, key: Key, item: S::Item) {
-        self.put(key, item, false, false);
+    pub(crate) fn once(&self, key: Key, session_epoch: u64, item: S::Item) {
+        self.put(key, session_epoch, item, false, false);
     }
 
     /// Stops keeping an agent's value, after a last write if one is due.
@@ -67,8 +85,11 @@ impl<S: Sink> Outbox<S> {
         self.shelf.lock().release(key);
     }
 
-    fn put(&self, key: Key, item: S::Item, notable: bool, retained: bool) {
-        if self.shelf.lock().put(key, item, notable, retained) {
+    fn put(&self, key: Key, session_epoch: u64, item: S::Item, notable: bool, retained: bool) {
+        let mut shelf = self.shelf.lock();
+        let has_room = shelf.put(key, session_epoch, item, notable, retained);
+        drop(shelf);
+        if has_room {
             self.wake.notify_one();
         } else {
             tracing::warn!(outbox = self.name, "too many agents wait; one was left out");
@@ -81,9 +102,9 @@ impl<S: Sink> Outbox<S> {
         self.wake.notify_one();
     }
 
-    /// Whether values wait to be written.
-    pub(crate) fn has_backlog(&self) -> bool {
-        self.shelf.lock().has_queue()
+    /// How many agents' values wait to be written.
+    pub(crate) fn backlog(&self) -> usize {
+        self.shelf.lock().queued()
     }
 
     /// One writer; start as many as writes shall run at once. After `shutdown` it goes on while
@@ -91,36 +112,23 @@ impl<S: Sink> Outbox<S> {
     pub(crate) async fn write(self: Arc<Self>, shutdown: CancellationToken) {
         loop {
             let woken = self.wake.notified();
-            let Some((key, item, notable)) = self.shelf.lock().next() else {
+            let (keys, batch) = self.take();
+            if batch.is_empty() {
                 tokio::select! {
                     () = woken => continue,
                     () = shutdown.cancelled() => return,
                 }
-            };
-            let written =
-                tokio::time::timeout(WRITE_TIMEOUT, self.sink.write(&item, notable)).await;
-            let outcome = match &written {
-                Ok(Ok(())) => Outcome::Written,
-                Ok(Err(error)) if error.is_unavailable() => Outcome::Away,
-                Ok(Err(error)) => {
-                    tracing::error!(outbox = self.name, ?error, "a value cannot be stored");
-                    Outcome::Impossible
-                }
-                Err(_) => Outcome::Away,
-            };
-            let (turn, more) = {
-                let mut shelf = self.shelf.lock();
-                (shelf.done(key, notable, outcome), shelf.has_queue())
-            };
-            if more {
+            }
+            let written = tokio::time::timeout(WRITE_TIMEOUT, self.sink.write_all(&batch)).await;
+            let outcomes = written.map_or_else(
+                |_| vec![Outcome::Away; keys.len()],
+                |written| written.iter().map(|it| self.judge(it)).collect(),
+            );
+            let is_away = outcomes.contains(&Outcome::Away);
+            if self.settle(keys, &batch, outcomes) {
                 self.wake.notify_one();
             }
-            match turn {
-                Some(Turn::Lost) => tracing::warn!(outbox = self.name, "the store is away"),
-                Some(Turn::Back) => tracing::info!(outbox = self.name, "the store is back"),
-                None => {}
-            }
-            if outcome == Outcome::Away {
+            if is_away {
                 tokio::select! {
                     () = tokio::time::sleep(RETRY_DELAY) => {}
                     () = shutdown.cancelled() => return,
@@ -128,11 +136,48 @@ impl<S: Sink> Outbox<S> {
             }
         }
     }
+
+    fn take(&self) -> (Vec<Key>, Vec<(S::Item, bool)>) {
+        let mut shelf = self.shelf.lock();
+        std::iter::from_fn(|| shelf.next())
+            .take(S::BATCH_MAX)
+            .map(|(key, item, notable)| (key, (item, notable)))
+            .unzip()
+    }
+
+    fn judge(&self, written: &Result<(), Error>) -> Outcome {
+        match written {
+            Ok(()) => Outcome::Written,
+            Err(error) if error.is_unavailable() => Outcome::Away,
+            Err(error) => {
+                tracing::error!(outbox = self.name, ?error, "a value cannot be stored");
+                Outcome::Impossible
+            }
+        }
+    }
+
+    /// Books what became of a batch; true when more waits.
+    fn settle(&self, keys: Vec<Key>, batch: &[(S::Item, bool)], outcomes: Vec<Outcome>) -> bool {
+        let mut shelf = self.shelf.lock();
+        let mut turns = Vec::new();
+        for ((key, (_, notable)), outcome) in keys.into_iter().zip(batch).zip(outcomes) {
+            turns.extend(shelf.done(key, *notable, outcome));
+        }
+        let more = shelf.has_queue();
+        drop(shelf);
+        for turn in turns {
+            match turn {
+                Turn::Lost => tracing::warn!(outbox = self.name, "the store is away"),
+                Turn::Back => tracing::info!(outbox = self.name, "the store is back"),
+            }
+        }
+        more
+    }
 }
 
 /// What came of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+pub(crate) enum Outcome {
     Written,
     Away,
     Impossible,
@@ -140,15 +185,15 @@ enum Outcome {
 
 /// A change in the store's health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Turn {
+pub(crate) enum Turn {
     Lost,
     Back,
 }
 
 /// The bookkeeping, without locks or time.
 #[derive(Debug)]
-struct Shelf<T> {
-    entries: HashMap<Key, Entry<T>>,
+pub(crate) struct Shelf<T> {
+    entries: BTreeMap<Key, Entry<T>>,
     queue: VecDeque<Key>,
     entries_max: usize,
     away: bool,
@@ -156,6 +201,7 @@ struct Shelf<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
+    session_epoch: u64,
     item: T,
     notable: bool,
     retained: bool,
@@ -172,18 +218,30 @@ enum Place {
 }
 
 impl<T: Clone> Shelf<T> {
-    fn new(entries_max: usize) -> Self {
+    pub(crate) fn new(entries_max: usize) -> Self {
         Self {
-            entries: HashMap::new(),
+            entries: BTreeMap::new(),
             queue: VecDeque::new(),
             entries_max,
             away: false,
         }
     }
 
-    /// False when there is no room for another agent.
-    fn put(&mut self, key: Key, item: T, notable: bool, retained: bool) -> bool {
+    /// False when there is no room for another agent. What a session says that was replaced does not
+    /// take the place of what the later one says, however late it comes.
+    pub(crate) fn put(
+        &mut self,
+        key: Key,
+        session_epoch: u64,
+        item: T,
+        notable: bool,
+        retained: bool,
+    ) -> bool {
         if let Some(entry) = self.entries.get_mut(&key) {
+            if session_epoch < entry.session_epoch {
+                return true;
+            }
+            entry.session_epoch = session_epoch;
             entry.item = item;
             entry.notable |= notable;
             entry.retained = retained;
@@ -202,6 +260,7 @@ impl<T: Clone> Shelf<T> {
         }
         self.queue.push_back(key.clone());
         let entry = Entry {
+            session_epoch,
             item,
             notable,
             retained,
@@ -211,7 +270,7 @@ impl<T: Clone> Shelf<T> {
         true
     }
 
-    fn release(&mut self, key: &Key) {
+    pub(crate) fn release(&mut self, key: &Key) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
         };
@@ -221,11 +280,15 @@ impl<T: Clone> Shelf<T> {
         }
     }
 
-    fn has_queue(&self) -> bool {
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.len()
+    }
+
+    pub(crate) fn has_queue(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    fn next(&mut self) -> Option<(Key, T, bool)> {
+    pub(crate) fn next(&mut self) -> Option<(Key, T, bool)> {
         while let Some(key) = self.queue.pop_front() {
             if let Some(entry) = self.entries.get_mut(&key) {
                 entry.place = Place::Writing;
@@ -236,7 +299,7 @@ impl<T: Clone> Shelf<T> {
         None
     }
 
-    fn done(&mut self, key: Key, notable: bool, outcome: Outcome) -> Option<Turn> {
+    pub(crate) fn done(&mut self, key: Key, notable: bool, outcome: Outcome) -> Option<Turn> {
         let turn = match (outcome, self.away) {
             (Outcome::Away, false) => Some(Turn::Lost),
             (Outcome::Written, true) => Some(Turn::Back),
@@ -268,7 +331,7 @@ impl<T: Clone> Shelf<T> {
     }
 
     /// A store that was away may have come back empty.
-    fn requeue(&mut self) {
+    pub(crate) fn requeue(&mut self) {
         for (key, entry) in &mut self.entries {
             if entry.place == Place::Idle {
                 entry.place = Place::Queued;

@@ -22,12 +22,23 @@ impl Outgoing {
             FromServer::ConfigPush(push) => self.push = Some(push),
             FromServer::Overrides(overrides) => self.overrides = Some(overrides),
             FromServer::Drain(active) => self.drain = Some(active),
-            // An acknowledgement covers all before it, so a repeated report must not hide a newer.
-            FromServer::ReportAck(ack) => match &self.ack {
-                Some(waiting) if waiting.seq > ack.seq => {}
-                Some(_) | None => self.ack = Some(ack),
-            },
+            FromServer::ReportAck(ack) => self.acknowledge(ack),
             FromServer::Goodbye(goodbye) => self.goodbye = Some(goodbye),
+        }
+    }
+
+    /// An acknowledgement covers all before it, so a repeated report must not hide a newer; what a
+    /// waiting one asks for is still asked for.
+    fn acknowledge(&mut self, ack: ReportAck) {
+        let Some(waiting) = &mut self.ack else {
+            self.ack = Some(ack);
+            return;
+        };
+        waiting.want_dense |= ack.want_dense;
+        waiting.next_interval = ack.next_interval.or(waiting.next_interval);
+        if ack.seq >= waiting.seq {
+            waiting.seq = ack.seq;
+            waiting.refused = ack.refused;
         }
     }
 
@@ -74,6 +85,25 @@ mod tests {
             document: bytes::Bytes::new(),
             hash: String::new(),
         })
+    }
+
+    #[test]
+    fn what_a_waiting_acknowledgement_asks_for_is_not_lost() {
+        let mut outgoing = Outgoing::default();
+        let asking = ReportAck {
+            seq: 1,
+            want_dense: true,
+            next_interval: Some(std::time::Duration::from_secs(12)),
+            refused: Some("report.totals: is missing".to_owned()),
+        };
+        outgoing.put(FromServer::ReportAck(asking.clone()));
+        outgoing.put(ack(2));
+        let both = ReportAck {
+            seq: 2,
+            refused: None,
+            ..asking
+        };
+        assert_eq!(outgoing.take(), Some(FromServer::ReportAck(both)));
     }
 
     #[test]

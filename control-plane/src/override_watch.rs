@@ -5,25 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use lanekeeper_model::StandingOverride;
 use lanekeeper_store::{ConfigStore, Error, Hint, OVERRIDES_STANDING_MAX, Standing};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, broadcast, watch};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, watch};
 
 use crate::clock;
-
-/// Share of the configuration's poll interval after which orders are looked for: even without a
-/// hint, and late by the jitter, an order is found within its second.
-const POLL_SHARE: f64 = 0.75;
-/// How far a poll may be from its time, as a share, so that replicas do not poll in step.
-const POLL_JITTER: f64 = 0.2;
-/// Shortest time between two polls, however many hints come.
-const POLL_GAP: Duration = Duration::from_millis(20);
-/// How long one poll may take.
-const POLL_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::poll::Polled;
 
 const _: () = assert!(
     OVERRIDES_STANDING_MAX as usize <= lanekeeper_proto::limits::OVERRIDES_MAX,
@@ -69,51 +58,25 @@ impl OverrideWatch {
 
     /// Follows the orders of a gateway, existing or not.
     pub(crate) fn subscribe(&self, gateway: &str) -> Subscription {
-        let mut known = self.known.lock();
-        let sender = known.gateways.entry(gateway.to_owned()).or_default();
-        let subscription = sender.subscribe();
-        if sender.borrow().is_none() {
+        let subscription = self.known.lock().subscribe(gateway);
+        if subscription.borrow().is_none() {
             self.wanted.notify_one();
         }
         subscription
     }
+}
 
-    /// Polls until told to stop.
-    pub(crate) async fn follow(
-        self: Arc<Self>,
-        mut hints: broadcast::Receiver<Hint>,
-        interval: Duration,
-        shutdown: CancellationToken,
-    ) {
-        let interval = interval.mul_f64(POLL_SHARE);
-        let mut healthy = true;
-        let mut hinting = true;
-        loop {
-            // What was hinted at until now is covered by the poll that follows.
-            hints = hints.resubscribe();
-            let polled = match tokio::time::timeout(POLL_TIMEOUT, self.poll()).await {
-                Ok(polled) => polled.map_err(|error| format!("{error:?}")),
-                Err(_) => Err("no answer in time".to_owned()),
-            };
-            match (&polled, healthy) {
-                (Err(error), true) => {
-                    tracing::warn!(error, "overrides cannot be read; the known ones go on");
-                }
-                (Ok(()), false) => tracing::info!("overrides can be read again"),
-                (Ok(()), true) | (Err(_), false) => {}
-            }
-            healthy = polled.is_ok();
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(clock::jittered(interval, POLL_JITTER)) => {}
-                () = self.wanted.notified() => {}
-                open = override_hint(&mut hints), if hinting => hinting = open,
-            }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                () = tokio::time::sleep(POLL_GAP) => {}
-            }
-        }
+impl Polled for OverrideWatch {
+    const WHAT: &'static str = "the overrides";
+    /// Even without a hint, and late by the jitter, an order is found within its second.
+    const SHARE: f64 = 0.75;
+
+    fn heeds(hint: &Hint) -> bool {
+        matches!(hint, Hint::Overrides { .. })
+    }
+
+    fn wanted(&self) -> &Notify {
+        &self.wanted
     }
 
     async fn poll(&self) -> Result<(), Error> {
@@ -131,40 +94,43 @@ impl OverrideWatch {
     }
 }
 
-/// Waits for news of orders; false when no more hints will come.
-pub(crate) async fn override_hint(hints: &mut broadcast::Receiver<Hint>) -> bool {
-    loop {
-        match hints.recv().await {
-            Ok(Hint::Overrides { .. }) | Err(broadcast::error::RecvError::Lagged(_)) => {
-                return true;
-            }
-            Ok(_) => {}
-            Err(broadcast::error::RecvError::Closed) => return false,
-        }
-    }
-}
-
 /// What is known of the gateways that sessions follow.
 #[derive(Default)]
-struct Known {
+pub(crate) struct Known {
     /// The database's history, within which a counter only grows.
     epoch: String,
     gateways: BTreeMap<String, watch::Sender<Option<Arc<StandingOrders>>>>,
 }
 
 impl Known {
+    /// Follows a gateway.
+    pub(crate) fn subscribe(&mut self, gateway: &str) -> Subscription {
+        let sender = self.gateways.entry(gateway.to_owned()).or_default();
+        sender.subscribe()
+    }
+
     /// Takes the counters of all gateways and names those whose orders are to be read. Gateways
     /// that no session follows are forgotten.
-    fn take(&mut self, epoch: String, generations: &BTreeMap<String, u64>) -> Vec<String> {
+    pub(crate) fn take(
+        &mut self,
+        epoch: String,
+        generations: &BTreeMap<String, u64>,
+    ) -> Vec<String> {
         let restored = self.epoch != epoch;
         self.epoch = epoch;
         self.gateways
             .retain(|_, sender| sender.receiver_count() > 0);
+        if restored {
+            // What is known is of another history, and stays unknown however often reading fails.
+            for sender in self.gateways.values() {
+                sender.send_if_modified(|known| known.take().is_some());
+            }
+        }
         let mut lacking = Vec::new();
         for (gateway, sender) in &self.gateways {
             let known = sender.borrow().as_ref().map(|orders| orders.generation);
             match generations.get(gateway) {
-                Some(generation) if restored || known != Some(*generation) => {
+                Some(generation) if known != Some(*generation) => {
                     lacking.push(gateway.clone());
                 }
                 None if known != Some(0) => {
@@ -176,7 +142,7 @@ impl Known {
         lacking
     }
 
-    fn learn(&mut self, gateway: &str, orders: StandingOrders) {
+    pub(crate) fn learn(&mut self, gateway: &str, orders: StandingOrders) {
         if let Some(sender) = self.gateways.get(gateway) {
             sender.send_replace(Some(Arc::new(orders)));
         }
@@ -220,6 +186,12 @@ mod tests {
             known_orders.take("restored".to_owned(), &generations(4)),
             ["edge"],
             "the same count of another history is something else"
+        );
+        assert_eq!(known(&subscription), None);
+        assert_eq!(
+            known_orders.take("restored".to_owned(), &generations(4)),
+            ["edge"],
+            "and is so until it was read"
         );
     }
 

@@ -5,27 +5,33 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::fleet::Rejected;
-use lanekeeper_model::{AgentRecord, CellReport, ConfigSource, Problem, Report};
+use lanekeeper_model::{AgentRecord, CellReport, Problem, Report};
 use lanekeeper_proto::message::{
-    ABILITY_OVERRIDES, ConfigOutcome, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye,
-    GoodbyeReason, Hello, Limits, OverridesResult, ReportAck, Welcome,
+    ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_SPARSE, FromAgent, FromServer, Goodbye,
+    GoodbyeReason, Hello, Limits, OverridesResult, Welcome,
 };
-use lanekeeper_proto::{Unfit, WireError, limits};
+use lanekeeper_proto::{Unfit, limits};
 
 use crate::override_watch::StandingOrders;
 use crate::target::Target;
 
+mod asks;
+mod greeting;
+mod notes;
 mod overrides;
+mod push;
 mod record;
 
+use asks::{Asks, is_in_doubt};
+pub(crate) use greeting::{Fault, first, negotiate};
+use notes::Notes;
 use overrides::Orders;
-use record::{phase, record, states};
+use push::InFlight;
+use record::{phase, record, states, unreadable, without_report};
 
 #[cfg(test)]
 mod tests;
 
-/// Report intervals an agent may stay silent before the server leaves.
-const SILENT_INTERVALS: u32 = 3;
 /// How long a push may go unanswered before a newer one may follow it. Compiling the largest
 /// document takes well under a second; the rest is for a starved agent.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
@@ -99,86 +105,28 @@ pub(crate) enum Reported {
     Refused,
 }
 
-/// The stream broke the protocol: nothing in-band can mend it, so it ends with an error status.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Fault {
-    /// The first message is no Hello.
-    #[error("the first message must be a Hello")]
-    Unannounced,
-    /// The first message cannot be read.
-    #[error("{0}")]
-    Unreadable(WireError),
-    /// A Hello came later.
-    #[error("a second Hello")]
-    Repeated,
-}
-
-/// Takes the first message of a stream.
-///
-/// # Errors
-///
-/// [`Fault`] unless it is a Hello that can be read.
-pub(crate) fn first(message: Result<FromAgent, Unfit>) -> Result<Hello, Fault> {
-    match message {
-        Ok(FromAgent::Hello(hello)) => Ok(hello),
-        Ok(
-            FromAgent::ConfigResult(_)
-            | FromAgent::Report(_)
-            | FromAgent::OverridesResult(_)
-            | FromAgent::Bye(_),
-        ) => Err(Fault::Unannounced),
-        Err(unfit) if unfit.report_seq.is_some() => Err(Fault::Unannounced),
-        Err(unfit) => Err(Fault::Unreadable(unfit.error)),
-    }
-}
-
-/// The protocol version to speak with an agent, or the farewell when there is none.
-pub(crate) fn negotiate(hello: &Hello) -> Result<u32, Goodbye> {
-    let highest = hello.protocol_max.min(limits::PROTOCOL_MAX);
-    if highest < hello.protocol_min.max(limits::PROTOCOL_MIN) {
-        return Err(Goodbye {
-            reason: GoodbyeReason::Protocol,
-            detail: format!(
-                "this server speaks protocol {} to {}, the agent {} to {}",
-                limits::PROTOCOL_MIN,
-                limits::PROTOCOL_MAX,
-                hello.protocol_min,
-                hello.protocol_max
-            ),
-            reconnect_after: Duration::from_secs(60),
-            jitter: Duration::from_secs(60),
-        });
-    }
-    Ok(highest)
-}
-
 /// An open session.
 #[derive(Debug)]
 pub(crate) struct Session {
-    record: AgentRecord,
+    /// Shared with those who write it; a change makes a copy while they do.
+    record: Arc<AgentRecord>,
     /// The applied revision was received under this control epoch, so its number may be compared.
     same_history: bool,
     target: Option<Arc<Target>>,
     in_flight: Option<InFlight>,
     orders: Orders,
-    /// The agent was told that it is out of service.
+    asks: Asks,
+    notes: Notes,
+    /// The agent understands that it is taken out of service.
+    drains: bool,
+    /// It was told that it is.
     drained: bool,
     /// What this agent refused in this session. Forgotten with the session: after a reconnect the
     /// same revision is tried again.
     refused: Option<(u64, String)>,
     nonce: u64,
     last_heard: Instant,
-    silent_after: Duration,
     closed: bool,
-}
-
-#[derive(Debug)]
-struct InFlight {
-    nonce: u64,
-    revision: u64,
-    hash: String,
-    sent: Instant,
-    overdue: bool,
 }
 
 impl Session {
@@ -207,19 +155,22 @@ impl Session {
                 message_bytes: u32::try_from(limits::MESSAGE_BYTES_MAX).unwrap_or(u32::MAX),
                 report_cells: u32::try_from(limits::REPORT_CELLS_MAX).unwrap_or(u32::MAX),
             },
-            capabilities: vec![ABILITY_OVERRIDES.to_owned()],
+            capabilities: vec![ABILITY_OVERRIDES.to_owned(), ABILITY_SPARSE.to_owned()],
         };
+        let drains = hello.capabilities.iter().any(|it| it == ABILITY_DRAIN);
         let mut session = Self {
-            record: record(hello, opening.session_epoch, opening.now_ms),
+            record: Arc::new(record(hello, opening.session_epoch, opening.now_ms)),
             same_history,
             target: opening.target,
             in_flight: None,
             orders: Orders::new(opening.orders),
+            asks: Asks::new(rules.report_interval),
+            notes: Notes::default(),
+            drains,
             drained: false,
             refused: None,
             nonce: 0,
             last_heard: opening.now,
-            silent_after: rules.report_interval.saturating_mul(SILENT_INTERVALS),
             closed: false,
         };
         let mut effects = vec![
@@ -233,8 +184,12 @@ impl Session {
     }
 
     /// What the control plane knows about the agent now.
-    pub(crate) fn record(&self) -> &AgentRecord {
+    pub(crate) fn record(&self) -> &Arc<AgentRecord> {
         &self.record
+    }
+
+    fn changed(&mut self) -> &mut AgentRecord {
+        Arc::make_mut(&mut self.record)
     }
 
     /// The session is over.
@@ -268,10 +223,10 @@ impl Session {
         match message {
             Ok(FromAgent::Hello(_)) => Err(Fault::Repeated),
             Ok(FromAgent::ConfigResult(result)) => Ok(self.answered(result, now)),
-            Ok(FromAgent::Report(report)) => Ok(self.reported(report, now_ms)),
+            Ok(FromAgent::Report(report)) => Ok(self.reported(report, now, now_ms)),
             Ok(FromAgent::OverridesResult(result)) => Ok(self.obeyed(result, now, now_ms)),
             Ok(FromAgent::Bye(_)) => {
-                self.record.left = true;
+                self.changed().left = true;
                 self.closed = true;
                 Ok(vec![
                     Effect::Record { notable: true },
@@ -279,7 +234,7 @@ impl Session {
                     Effect::Close,
                 ])
             }
-            Err(unfit) => Ok(self.unfit(unfit)),
+            Err(unfit) => Ok(self.unfit(unfit, now)),
         }
     }
 
@@ -290,13 +245,37 @@ impl Session {
         self.push(now).into_iter().collect()
     }
 
+    /// Takes how often the agent shall report from now on.
+    pub(crate) fn pace(&mut self, interval: Duration) {
+        self.asks.want_interval(interval);
+    }
+
     /// Takes whether the agent is out of service.
-    pub(crate) fn drain(&mut self, active: bool) -> Vec<Effect> {
+    pub(crate) fn drain(&mut self, active: bool, now: Instant) -> Vec<Effect> {
         if self.closed || self.drained == active {
             return Vec::new();
         }
         self.drained = active;
-        vec![Effect::Send(FromServer::Drain(active))]
+        if self.drains {
+            return vec![Effect::Send(FromServer::Drain(active))];
+        }
+        self.notes.undrainable(active);
+        self.noted(now)
+    }
+
+    /// Takes that a living copy of the agent was turned away, here or elsewhere.
+    pub(crate) fn copied(&mut self, now: Instant) -> Vec<Effect> {
+        self.notes.duplicate(now);
+        self.noted(now)
+    }
+
+    fn noted(&mut self, now: Instant) -> Vec<Effect> {
+        let problems = self.notes.beside(self.record.problems.clone(), now);
+        if problems == self.record.problems {
+            return Vec::new();
+        }
+        self.changed().problems = problems;
+        vec![Effect::Record { notable: true }]
     }
 
     /// Takes the operators' orders for the gateway's agents.
@@ -313,10 +292,11 @@ impl Session {
     /// Looks at the clock.
     pub(crate) fn tick(&mut self, now: Instant) -> Vec<Effect> {
         let mut effects = Vec::new();
-        if now.saturating_duration_since(self.last_heard) >= self.silent_after {
+        let silence_max = self.asks.silence_max();
+        if now.saturating_duration_since(self.last_heard) >= silence_max {
             return self.leave(Goodbye {
                 reason: GoodbyeReason::Silent,
-                detail: format!("nothing was heard for {} s", self.silent_after.as_secs()),
+                detail: format!("nothing was heard for {} s", silence_max.as_secs()),
                 reconnect_after: Duration::ZERO,
                 jitter: Duration::from_secs(1),
             });
@@ -326,8 +306,9 @@ impl Session {
             && now.saturating_duration_since(push.sent) >= ANSWER_TIMEOUT
         {
             push.overdue = true;
-            self.record.last_error = Some(Rejected {
-                revision: push.revision,
+            let revision = push.revision;
+            self.changed().last_error = Some(Rejected {
+                revision,
                 errors: vec![Problem::new("", "unanswered", "the agent did not answer")],
             });
             effects.push(Effect::Record { notable: true });
@@ -338,7 +319,7 @@ impl Session {
 
     /// When [`Session::tick`] has something to look at next.
     pub(crate) fn next_tick(&self) -> Instant {
-        let silent = self.last_heard + self.silent_after;
+        let silent = self.last_heard + self.asks.silence_max();
         match &self.in_flight {
             Some(push) if !push.overdue => silent.min(push.sent + ANSWER_TIMEOUT),
             Some(_) | None => silent,
@@ -351,43 +332,8 @@ impl Session {
         vec![Effect::Send(FromServer::Goodbye(goodbye)), Effect::Close]
     }
 
-    fn answered(&mut self, result: ConfigResult, now: Instant) -> Vec<Effect> {
-        let Some(push) = self.in_flight.take_if(|push| push.nonce == result.nonce) else {
-            return Vec::new();
-        };
-        let applied = match result.outcome {
-            ConfigOutcome::Applied { problems } => {
-                self.same_history = true;
-                self.record.applied_revision = result.revision;
-                self.record.applied_hash = result.hash;
-                self.record.config_source = ConfigSource::Live;
-                self.record.problems = problems;
-                self.record.last_error = None;
-                true
-            }
-            ConfigOutcome::Rejected { errors } => {
-                self.record.last_error = Some(Rejected {
-                    revision: push.revision,
-                    errors,
-                });
-                self.refused = Some((push.revision, push.hash));
-                false
-            }
-        };
-        let mut effects = vec![
-            Effect::Answered {
-                took: now.saturating_duration_since(push.sent),
-                applied,
-            },
-            Effect::Record { notable: true },
-            Effect::Facts,
-        ];
-        effects.extend(self.push(now));
-        effects
-    }
-
     fn obeyed(&mut self, result: OverridesResult, now: Instant, now_ms: u64) -> Vec<Effect> {
-        let held = &mut self.record.overrides;
+        let held = &mut Arc::make_mut(&mut self.record).overrides;
         let Some(obeyed) = self.orders.answered(result, held, now, now_ms) else {
             return Vec::new();
         };
@@ -405,35 +351,45 @@ impl Session {
         Some(Effect::Send(FromServer::Overrides(overrides)))
     }
 
-    fn reported(&mut self, report: Report, now_ms: u64) -> Vec<Effect> {
+    fn reported(&mut self, report: Report, now: Instant, now_ms: u64) -> Vec<Effect> {
         let seq = report.seq;
         if seq <= self.record.seq {
-            return vec![Effect::Reported(Reported::Older), ack(seq, None)];
+            let ack = self.asks.ack(seq, None, false, now);
+            return vec![Effect::Reported(Reported::Older), ack];
         }
+        let in_doubt = is_in_doubt(self.record.seq, &report);
+        let problems = self.notes.beside(report.problems, now);
         let notable = self.record.draining != report.draining
-            || self.record.problems != report.problems
+            || self.record.problems != problems
             || self.record.report_received_ms.is_none()
             || states(&self.record.cells).ne(states(&report.cells));
-        self.record.seq = seq;
-        self.record.report_received_ms = Some(now_ms);
-        self.record.draining = report.draining;
-        self.record.problems = report.problems;
         // A plainly closed cell says no more than one that is not listed, and a dense report lists
         // hundreds of them.
-        self.record.cells = report.cells;
-        self.record.cells.retain(CellReport::is_notable);
-        self.record.cells.shrink_to_fit();
-        self.record.totals = report.totals;
+        let mut cells = report.cells;
+        cells.retain(CellReport::is_notable);
+        cells.shrink_to_fit();
+        self.record = Arc::new(AgentRecord {
+            seq,
+            report_received_ms: Some(now_ms),
+            draining: report.draining,
+            problems,
+            cells,
+            totals: report.totals,
+            ..without_report(&self.record)
+        });
         vec![
             Effect::Reported(Reported::Accepted),
             Effect::Record { notable },
-            ack(seq, None),
+            self.asks.ack(seq, None, in_doubt, now),
         ]
     }
 
     /// A report that cannot be read leaves the record's age alone, so the agent turns stale rather
     /// than look well; the session goes on, since a new one would meet the same report.
-    fn unfit(&mut self, unfit: Unfit) -> Vec<Effect> {
+    fn unfit(&mut self, unfit: Unfit, now: Instant) -> Vec<Effect> {
+        if let Some(nonce) = unfit.push_nonce {
+            return self.answered(unreadable(nonce, &unfit, &self.record), now);
+        }
         let Some(seq) = unfit.report_seq else {
             return Vec::new();
         };
@@ -441,60 +397,10 @@ impl Session {
         let problem = format!("a report was refused: {reason}");
         let mut effects = vec![Effect::Reported(Reported::Refused)];
         if !self.record.problems.contains(&problem) {
-            self.record.problems = vec![problem];
+            self.changed().problems = vec![problem];
             effects.push(Effect::Record { notable: true });
         }
-        effects.push(ack(seq, Some(reason)));
+        effects.push(self.asks.ack(seq, Some(reason), true, now));
         effects
     }
-
-    /// Pushes the target if the agent lacks it and nothing forbids it.
-    fn push(&mut self, now: Instant) -> Option<Effect> {
-        if self.closed || self.in_flight.as_ref().is_some_and(|push| !push.overdue) {
-            return None;
-        }
-        let target = self.target.clone()?;
-        let wanted = (target.revision, target.hash.as_str());
-        let known = |(revision, hash): (u64, &str)| (revision, hash) == wanted;
-        let unanswered = self
-            .in_flight
-            .as_ref()
-            .is_some_and(|push| known((push.revision, &push.hash)));
-        let refused = self
-            .refused
-            .as_ref()
-            .is_some_and(|(revision, hash)| known((*revision, hash)));
-        let applied = (
-            self.record.applied_revision,
-            self.record.applied_hash.as_str(),
-        );
-        // Within one history an agent never goes back: a lower head is a view that lags behind.
-        let backwards = self.same_history && target.revision < self.record.applied_revision;
-        if unanswered || refused || backwards || (self.same_history && known(applied)) {
-            return None;
-        }
-        self.nonce += 1;
-        self.in_flight = Some(InFlight {
-            nonce: self.nonce,
-            revision: target.revision,
-            hash: target.hash.clone(),
-            sent: now,
-            overdue: false,
-        });
-        Some(Effect::Send(FromServer::ConfigPush(ConfigPush {
-            nonce: self.nonce,
-            revision: target.revision,
-            document: target.document.clone(),
-            hash: target.hash.clone(),
-        })))
-    }
-}
-
-fn ack(seq: u64, refused: Option<String>) -> Effect {
-    Effect::Send(FromServer::ReportAck(ReportAck {
-        seq,
-        want_dense: false,
-        next_interval: None,
-        refused,
-    }))
 }

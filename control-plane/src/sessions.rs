@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::outbox::Key;
@@ -21,6 +22,7 @@ struct Slot {
     replaced: CancellationToken,
     /// The agent at the other end has reported, so it knows its session epoch.
     heard: Arc<AtomicBool>,
+    copied: Arc<Notify>,
 }
 
 /// Another process holds a living session under the same instance.
@@ -35,6 +37,8 @@ pub(crate) struct Entered {
     session_epoch: u64,
     /// Cancelled when the same instance opens a newer session.
     pub(crate) replaced: CancellationToken,
+    /// Notified when a copy of the agent was turned away, here or elsewhere.
+    pub(crate) copied: Arc<Notify>,
     heard: Arc<AtomicBool>,
 }
 
@@ -54,10 +58,12 @@ impl Sessions {
         previous: Option<u64>,
     ) -> Result<Entered, Duplicate> {
         let (replaced, heard) = (CancellationToken::new(), Arc::<AtomicBool>::default());
+        let copied = Arc::<Notify>::default();
         let slot = Slot {
             session_epoch,
             replaced: replaced.clone(),
             heard: Arc::clone(&heard),
+            copied: Arc::clone(&copied),
         };
         let mut open = self.open.lock();
         if open.get(&key).is_some_and(|earlier| {
@@ -75,8 +81,34 @@ impl Sessions {
             key,
             session_epoch,
             replaced,
+            copied,
             heard,
         })
+    }
+}
+
+impl Sessions {
+    /// Tells a session that a copy of its agent was turned away.
+    pub(crate) fn copied(&self, key: &Key) {
+        if let Some(slot) = self.open.lock().get(key) {
+            slot.copied.notify_one();
+        }
+    }
+
+    /// Ends a session whose records the live view refuses: a later one of the same instance is
+    /// elsewhere.
+    pub(crate) fn outlived(&self, key: &Key, session_epoch: u64) {
+        let open = self.open.lock();
+        if let Some(slot) = open.get(key)
+            && slot.session_epoch == session_epoch
+        {
+            slot.replaced.cancel();
+        }
+    }
+
+    /// How many are open.
+    pub(crate) fn count(&self) -> usize {
+        self.open.lock().len()
     }
 }
 

@@ -18,7 +18,8 @@ pub(crate) async fn announce(
     let mut is_known = false;
     let mut rewriting = false;
     loop {
-        rewriting &= core.records.has_backlog();
+        core.choose_report_interval();
+        rewriting &= core.records.backlog() > 0;
         let share = Share {
             sessions: u64::try_from(core.metrics.sessions.get()).unwrap_or(0),
             rewriting,

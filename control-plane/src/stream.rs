@@ -359,7 +359,10 @@ impl Drop for OpenSession {
 async fn forget_record(core: Arc<Core>, (gateway, instance): Key) {
     tokio::time::sleep(FORGET_DELAY).await;
     if let Err(error) = core.live.forget(&gateway, &instance).await {
-        tracing::debug!(?error, "the record of an agent that was sent away stays for a while");
+        tracing::debug!(
+            ?error,
+            "the record of an agent that was sent away stays for a while"
+        );
     }
 }
 

@@ -16,6 +16,7 @@ use serde_json::json;
 use crate::audit::{self, NewEntry};
 use crate::config_store::{Change, ConfigStore, check_text};
 use crate::engine::{Session, execute, fetch, from_stored, from_stored_opt, to_stored};
+use crate::enrolment;
 use crate::error::Error;
 
 /// The glossary word in errors.
@@ -38,6 +39,7 @@ type FactsRow = (
     i64,
     i64,
     Option<i64>,
+    Option<String>,
 );
 
 /// What is known for certain of one agent instance, whether or not it is connected.
@@ -73,26 +75,43 @@ pub struct AgentFacts {
     pub last_seen_ms: u64,
     /// When it said goodbye, wall time in unix milliseconds; `None` while it has not.
     pub left_ms: Option<u64>,
+    /// The identity whose certificate opened its session; `None` where agents have none.
+    pub identity: Option<String>,
 }
 
 impl ConfigStore {
-    /// Records the facts of an agent, unless those of a later session are there. Not an audited
-    /// write: no one decided anything.
+    /// Records the facts of an agent, unless those of a later session are there or its identity was
+    /// revoked: one that was sent away does not come back into the lists by its last words. Not an
+    /// audited write: no one decided anything.
     ///
     /// # Errors
     /// [`Error::Invalid`], [`Error::Unavailable`].
     pub async fn record_agent(&self, facts: &AgentFacts) -> Result<(), Error> {
-        for (field, text) in [
-            ("gateway", facts.gateway.as_str()),
-            ("instance", &facts.instance),
-            ("name", &facts.name),
-            ("version", &facts.version),
-            ("applied_hash", &facts.applied_hash),
-        ] {
-            check_text(field, text)?;
+        self.record_agents(&[facts]).await
+    }
+
+    /// Records the facts of many agents, each of them as [`ConfigStore::record_agent`] does, in one
+    /// transaction: all of them or none.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`], [`Error::Unavailable`].
+    pub async fn record_agents(&self, all: &[&AgentFacts]) -> Result<(), Error> {
+        for facts in all {
+            for (field, text) in [
+                ("gateway", facts.gateway.as_str()),
+                ("instance", &facts.instance),
+                ("name", &facts.name),
+                ("version", &facts.version),
+                ("applied_hash", &facts.applied_hash),
+            ] {
+                check_text(field, text)?;
+            }
         }
+        // In one order, so that two that write the same agents never wait for each other.
+        let mut sorted = all.to_vec();
+        sorted.sort_by_key(|facts| (facts.gateway.as_str(), facts.instance.as_str()));
         let mut session = self.engine.begin().await?;
-        let written = upsert(&mut session, facts).await;
+        let written = upsert_all(&mut session, &sorted).await;
         session.finish(written).await
     }
 
@@ -106,7 +125,7 @@ impl ConfigStore {
             sqlx::query_as(
                 "SELECT gateway, instance, name, labels, version, session_epoch, applied_revision,
                         applied_hash, config_source, problems, rejected, first_seen_ms, last_seen_ms,
-                        left_ms
+                        left_ms, identity
                  FROM agents WHERE $1 = '' OR gateway = $1
                  ORDER BY last_seen_ms DESC, gateway, instance LIMIT $2",
             )
@@ -117,11 +136,13 @@ impl ConfigStore {
         rows.into_iter().map(facts_of).collect()
     }
 
-    /// Forgets an agent instance on someone's order.
+    /// Forgets an agent instance on someone's order, and revokes the identity it came with, so that
+    /// it does not come back; unless a later process of the same agent came with it since. The value
+    /// says whether an identity was revoked.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn forget_agent(&self, instance: &str, change: &Change) -> Result<(), Error> {
+    pub async fn forget_agent(&self, instance: &str, change: &Change) -> Result<bool, Error> {
         change.check()?;
         check_text("instance", instance)?;
         let mut session = self.engine.begin().await?;
@@ -156,6 +177,13 @@ async fn prune(session: &mut Session, seen_before: i64) -> Result<u64, Error> {
     )
 }
 
+async fn upsert_all(session: &mut Session, all: &[&AgentFacts]) -> Result<(), Error> {
+    for facts in all {
+        upsert(session, facts).await?;
+    }
+    Ok(())
+}
+
 async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> {
     let labels = encode(&facts.labels)?;
     let config_source = encode(&facts.config_source)?;
@@ -166,15 +194,18 @@ async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> 
         sqlx::query(
             "INSERT INTO agents (gateway, instance, name, labels, version, session_epoch,
                                  applied_revision, applied_hash, config_source, problems, rejected,
-                                 first_seen_ms, last_seen_ms, left_ms)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+                                 first_seen_ms, last_seen_ms, left_ms, identity)
+             SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
+             WHERE NOT EXISTS
+                 (SELECT 1 FROM identities WHERE id = $15 AND revoked_ms IS NOT NULL)
              ON CONFLICT (gateway, instance) DO UPDATE SET
                  name = excluded.name, labels = excluded.labels, version = excluded.version,
                  session_epoch = excluded.session_epoch,
                  applied_revision = excluded.applied_revision,
                  applied_hash = excluded.applied_hash, config_source = excluded.config_source,
                  problems = excluded.problems, rejected = excluded.rejected,
-                 last_seen_ms = excluded.last_seen_ms, left_ms = excluded.left_ms
+                 last_seen_ms = excluded.last_seen_ms, left_ms = excluded.left_ms,
+                 identity = excluded.identity
              WHERE excluded.session_epoch >= agents.session_epoch",
         )
         .bind(facts.gateway.as_str())
@@ -191,15 +222,21 @@ async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> 
         .bind(to_stored(facts.first_seen_ms))
         .bind(to_stored(facts.last_seen_ms))
         .bind(facts.left_ms.map(to_stored))
+        .bind(facts.identity.as_deref())
     )?;
     Ok(())
 }
 
-async fn forget(session: &mut Session, instance: &str, change: &Change) -> Result<(), Error> {
-    let gone: Vec<(String, String)> = fetch!(session, connection => {
-        sqlx::query_as("DELETE FROM agents WHERE instance = $1 RETURNING gateway, name")
-            .bind(instance)
-            .fetch_all(connection)
+async fn forget(session: &mut Session, instance: &str, change: &Change) -> Result<bool, Error> {
+    // Before the agent's own rows, as every writer of identities does.
+    enrolment::lock(session).await?;
+    let gone: Vec<(String, String, Option<String>, i64)> = fetch!(session, connection => {
+        sqlx::query_as(
+            "DELETE FROM agents WHERE instance = $1
+             RETURNING gateway, name, identity, session_epoch",
+        )
+        .bind(instance)
+        .fetch_all(connection)
     })?;
     if gone.is_empty() {
         return Err(Error::not_found(KIND, instance));
@@ -208,12 +245,42 @@ async fn forget(session: &mut Session, instance: &str, change: &Change) -> Resul
         session,
         sqlx::query("DELETE FROM drains WHERE instance = $1").bind(instance)
     )?;
-    let entry = NewEntry::done("agent.forget", format!("agents/{instance}"), change).before(json!(
-        gone.into_iter()
-            .map(|(gateway, name)| json!({ "gateway": gateway, "name": name }))
-            .collect::<Vec<_>>()
-    ));
-    audit::append(session, entry).await
+    let mut revoked = Vec::new();
+    for (_, _, identity, session_epoch) in &gone {
+        let Some(identity) = identity else { continue };
+        if revoke_left(session, identity, *session_epoch, change).await? > 0 {
+            revoked.push(identity.clone());
+        }
+    }
+    let before: Vec<_> = gone
+        .iter()
+        .map(|(gateway, name, ..)| json!({ "gateway": gateway, "name": name }))
+        .collect();
+    let entry = NewEntry::done("agent.forget", format!("agents/{instance}"), change)
+        .before(json!(before))
+        .after(json!({ "revoked_identities": revoked }));
+    audit::append(session, entry).await?;
+    Ok(!revoked.is_empty())
+}
+
+/// Revokes an identity unless a later session than this one came with it.
+async fn revoke_left(
+    session: &mut Session,
+    identity: &str,
+    session_epoch: i64,
+    change: &Change,
+) -> Result<u64, Error> {
+    execute!(
+        session,
+        sqlx::query(
+            "UPDATE identities SET revoked_ms = $2
+             WHERE id = $1 AND revoked_ms IS NULL AND NOT EXISTS
+                 (SELECT 1 FROM agents WHERE identity = $1 AND session_epoch > $3)",
+        )
+        .bind(identity)
+        .bind(to_stored(change.now_ms))
+        .bind(session_epoch)
+    )
 }
 
 fn encode(value: &impl Serialize) -> Result<String, Error> {
@@ -245,6 +312,7 @@ fn facts_of(row: FactsRow) -> Result<AgentFacts, Error> {
         first_seen_ms: from_stored(row.11)?,
         last_seen_ms: from_stored(row.12)?,
         left_ms: from_stored_opt(row.13)?,
+        identity: row.14,
         instance,
     })
 }

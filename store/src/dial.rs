@@ -18,7 +18,7 @@ const NO_DATABASE: &str = "3D000";
 /// What is away.
 #[derive(Debug, thiserror::Error)]
 enum Absence {
-    #[error("its host {0:?} is not known")]
+    #[error("its host {0} is not known")]
     Host(String, #[source] io::Error),
     #[error("nothing listens at {0}:{1} yet")]
     Server(String, u16, #[source] io::Error),

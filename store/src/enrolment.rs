@@ -45,7 +45,7 @@ pub(crate) async fn start(session: &mut Session) -> Result<(), Error> {
 }
 
 /// Makes writers take turns, and readers read again.
-async fn lock(session: &mut Session) -> Result<(), Error> {
+pub(crate) async fn lock(session: &mut Session) -> Result<(), Error> {
     execute!(
         session,
         sqlx::query("UPDATE enrolment_state SET changes = changes + 1 WHERE id = 1")

@@ -120,6 +120,13 @@ pub enum Hint {
     TokenRevoked,
     /// An agent's identity was revoked or an authority added.
     Revocation,
+    /// A process was turned away because another one lives under the same instance.
+    Duplicate {
+        /// The gateway's name.
+        gateway: GatewayName,
+        /// The instance that both claim.
+        instance: String,
+    },
 }
 
 /// The newest record of every agent instance, shared by all replicas that use one view.
@@ -138,6 +145,22 @@ pub trait LiveView: Send + Sync {
     /// # Errors
     /// [`Error::Unavailable`].
     async fn records(&self, gateway: Option<&str>) -> Result<Vec<AgentRecord>, Error>;
+
+    /// The record of an agent instance if a later session than `than` wrote it. Cheap where none
+    /// did, since every agent that comes is asked after.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    async fn later_session(
+        &self,
+        gateway: &str,
+        instance: &str,
+        than: u64,
+    ) -> Result<Option<AgentRecord>, Error> {
+        let records = self.records(Some(gateway)).await?;
+        let is_later = |it: &AgentRecord| it.instance == instance && it.session_epoch > than;
+        Ok(records.into_iter().find(is_later))
+    }
 
     /// What changed since `since`. Costs as much as there are changes, not as there are agents.
     ///

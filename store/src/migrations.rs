@@ -27,6 +27,7 @@ const FILES: &[(&str, &str)] = &[
     migration!("0009_create_idempotency_keys"),
     migration!("0010_create_drains"),
     migration!("0011_add_agents_left"),
+    migration!("0012_add_agents_identity"),
     migration!("0013_create_sign_ins"),
 ];
 

@@ -25,9 +25,9 @@ impl Fault {
     /// again: it said something that this release has no name for, and will say so at every dial.
     pub(crate) fn farewell(&self) -> Option<Goodbye> {
         match self {
-            Self::Unreadable(error @ WireError::UnknownValue { .. }) => {
-                Some(unspoken(format!("this server cannot read the agent: {error}")))
-            }
+            Self::Unreadable(error @ WireError::UnknownValue { .. }) => Some(unspoken(format!(
+                "this server cannot read the agent: {error}"
+            ))),
             Self::Unreadable(_) | Self::Unannounced | Self::Repeated => None,
         }
     }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use lanekeeper_model::fleet::HeldOverrides;
-use lanekeeper_model::{AgentRecord, CellReport, CellState, ConfigSource, Totals};
-use lanekeeper_proto::message::{ABILITY_OVERRIDES, Hello};
+use lanekeeper_model::{AgentRecord, CellReport, CellState, ConfigSource, Problem, Totals};
+use lanekeeper_proto::Unfit;
+use lanekeeper_proto::message::{ABILITY_OVERRIDES, ConfigOutcome, ConfigResult, Hello};
 
 /// What is known of an agent that has said Hello.
 pub(super) fn record(hello: Hello, session_epoch: u64, now_ms: u64) -> AgentRecord {
@@ -40,6 +41,46 @@ pub(super) fn record(hello: Hello, session_epoch: u64, now_ms: u64) -> AgentReco
             understood,
             ..HeldOverrides::default()
         },
+    }
+}
+
+/// A record with all but what the next report replaces.
+pub(super) fn without_report(record: &AgentRecord) -> AgentRecord {
+    AgentRecord {
+        gateway: record.gateway.clone(),
+        instance: record.instance.clone(),
+        name: record.name.clone(),
+        labels: record.labels.clone(),
+        version: record.version.clone(),
+        session_epoch: record.session_epoch,
+        seq: record.seq,
+        connected_ms: record.connected_ms,
+        report_received_ms: record.report_received_ms,
+        left: record.left,
+        draining: record.draining,
+        applied_revision: record.applied_revision,
+        applied_hash: record.applied_hash.clone(),
+        config_source: record.config_source,
+        problems: Vec::new(),
+        last_error: record.last_error.clone(),
+        clock_skew_ms: record.clock_skew_ms,
+        cells: Vec::new(),
+        totals: record.totals,
+        overrides: record.overrides.clone(),
+    }
+}
+
+/// What an answer comes to that cannot be read: the revision counts as refused, and the agent as
+/// serving what it served.
+pub(super) fn unreadable(nonce: u64, unfit: &Unfit, record: &AgentRecord) -> ConfigResult {
+    let message = format!("the agent's answer cannot be read: {unfit}");
+    ConfigResult {
+        nonce,
+        outcome: ConfigOutcome::Rejected {
+            errors: vec![Problem::new("", "unreadable", message)],
+        },
+        revision: record.applied_revision,
+        hash: record.applied_hash.clone(),
     }
 }
 

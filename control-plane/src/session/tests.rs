@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use lanekeeper_model::{CellReport, CellState};
-use lanekeeper_proto::message::{AppliedRevision, Bye};
+use lanekeeper_model::{CellReport, CellState, ConfigSource};
+use lanekeeper_proto::WireError;
+use lanekeeper_proto::message::{AppliedRevision, Bye, ConfigOutcome, ConfigResult, ReportAck};
 
 use super::*;
 
@@ -122,6 +123,15 @@ fn report(seq: u64, cells: Vec<CellReport>) -> Report {
         cells,
         ..Report::default()
     }
+}
+
+fn ack_of(seq: u64, refused: Option<String>) -> Effect {
+    Effect::Send(FromServer::ReportAck(ReportAck {
+        seq,
+        want_dense: false,
+        next_interval: None,
+        refused,
+    }))
 }
 
 fn cell(state: CellState) -> CellReport {
@@ -315,9 +325,26 @@ fn unanswered_push_is_shown_and_does_not_hold_up_the_next() {
         session.record().last_error.as_ref().unwrap().errors[0].code,
         "unanswered"
     );
-    assert_eq!(bench.result(&mut session, ack(1, 1)), [], "too late");
     bench.result(&mut session, ack(2, 2));
     assert_eq!(session.record().applied_revision, 2);
+}
+
+#[test]
+fn late_answer_to_a_push_that_another_followed_still_says_what_is_served() {
+    let bench = bench();
+    let (mut session, _) = bench.open(hello(None), target(1));
+    session.last_heard = bench.at(59);
+    session.aim(target(2), bench.at(59));
+    assert_eq!(pushes(&session.tick(bench.at(60))), [(2, 2)]);
+    let effects = bench.result(&mut session, ack(1, 1));
+    assert_eq!(effects, [Effect::Record { notable: true }, Effect::Facts]);
+    assert_eq!(session.record().applied_revision, 1);
+    bench.result(&mut session, nack(2, 1));
+    assert_eq!(
+        session.record().applied_revision,
+        1,
+        "and the next is refused"
+    );
 }
 
 #[test]
@@ -338,7 +365,7 @@ fn report_is_taken_with_the_servers_time() {
     let effects = bench.report(&mut session, report(1, vec![cell(CellState::Open)]));
     assert_eq!(effects[0], Effect::Reported(Reported::Accepted));
     assert_eq!(effects[1], Effect::Record { notable: true });
-    assert_eq!(effects[2], super::ack(1, None));
+    assert_eq!(effects[2], ack_of(1, None));
     assert_eq!(session.record().report_received_ms, Some(1_001_000));
     assert_eq!(session.record().cells.len(), 1);
     assert_eq!(session.record().seq, 1);
@@ -353,7 +380,7 @@ fn older_or_repeated_report_is_dropped() {
         let effects = bench.report(&mut session, report(seq, Vec::new()));
         assert_eq!(
             effects,
-            [Effect::Reported(Reported::Older), super::ack(seq, None)]
+            [Effect::Reported(Reported::Older), ack_of(seq, None)]
         );
     }
     assert_eq!(session.record().cells.len(), 1);
@@ -384,6 +411,7 @@ fn unreadable_report_is_answered_and_ages_the_record() {
     bench.report(&mut session, report(1, vec![cell(CellState::Open)]));
     let unfit = || Unfit {
         report_seq: Some(2),
+        push_nonce: None,
         error: WireError::UnknownValue {
             field: "report.cells[0].state".to_owned(),
             value: 9,
@@ -393,7 +421,13 @@ fn unreadable_report_is_answered_and_ages_the_record() {
         .receive(Err(unfit()), bench.at(9), 1_009_000)
         .unwrap();
     let reason = "report.cells[0].state: value 9 is not known";
-    assert!(effects.contains(&super::ack(2, Some(reason.to_owned()))));
+    let asking = ReportAck {
+        seq: 2,
+        want_dense: true,
+        next_interval: None,
+        refused: Some(reason.to_owned()),
+    };
+    assert!(effects.contains(&Effect::Send(FromServer::ReportAck(asking))));
     assert!(effects.contains(&Effect::Record { notable: true }));
     assert!(session.record().problems[0].contains(reason));
     assert_eq!(session.record().report_received_ms, Some(1_001_000));

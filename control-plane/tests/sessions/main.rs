@@ -8,7 +8,9 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod cluster_keys;
 mod configuration;
+mod copies;
 mod enrolment;
 mod faults;
 mod kubernetes;
@@ -18,3 +20,4 @@ mod reports;
 mod rollouts;
 mod scripted;
 mod tls;
+mod versions;

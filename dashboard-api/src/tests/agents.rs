@@ -79,6 +79,7 @@ async fn a_forgotten_agent_is_in_no_list() {
         first_seen_ms: clock::now_ms(),
         last_seen_ms: clock::now_ms(),
         left_ms: None,
+        identity: None,
     };
     server.store.record_agent(&facts).await.unwrap();
     let listed = |count: usize| {

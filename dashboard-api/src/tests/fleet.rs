@@ -214,6 +214,7 @@ async fn an_agent_that_only_the_store_remembers_is_silent_and_one_that_left_is_g
         first_seen_ms: now_ms - 90_000,
         last_seen_ms: now_ms - 60_000,
         left_ms: None,
+        identity: None,
     };
     server.store.record_agent(&facts).await.unwrap();
     let left = lanekeeper_store::AgentFacts {
@@ -437,6 +438,7 @@ async fn an_agent_that_only_the_store_remembers_still_has_a_last_sign() {
         first_seen_ms: seen_ms,
         last_seen_ms: seen_ms,
         left_ms: None,
+        identity: None,
     };
     server.store.record_agent(&facts).await.unwrap();
     let path = format!("/api/v1/agents/{}", record.instance);

@@ -183,6 +183,22 @@ impl LiveView for MemoryLive {
         Ok(found.iter().map(|record| (**record).clone()).collect())
     }
 
+    async fn later_session(
+        &self,
+        gateway: &str,
+        instance: &str,
+        than: u64,
+    ) -> Result<Option<AgentRecord>, Error> {
+        let key = (GatewayName::from(gateway), instance.to_owned());
+        let found = self
+            .shelves()
+            .records
+            .get(&key)
+            .map(|kept| Arc::clone(&kept.record));
+        let later = found.filter(|record| record.session_epoch > than);
+        Ok(later.map(|record| (*record).clone()))
+    }
+
     async fn changes(&self, since: &Cursor) -> Result<Changes, Error> {
         Ok(self.shelves().changes(since.seq))
     }

@@ -296,6 +296,25 @@ impl LiveView for RedisLive {
         Ok(found)
     }
 
+    async fn later_session(
+        &self,
+        gateway: &str,
+        instance: &str,
+        than: u64,
+    ) -> Result<Option<AgentRecord>, Error> {
+        let key = self.blob_key(gateway, instance);
+        let mut command = redis::cmd("GETRANGE");
+        command.arg(&key).arg(0).arg(ORDER_DIGITS - 1);
+        let epoch: String = self.ask(&command).await?;
+        // Nothing is there when it is empty.
+        if epoch.parse::<u64>().unwrap_or_default() <= than {
+            return Ok(None);
+        }
+        let blob: Option<Vec<u8>> = self.ask(redis::cmd("GET").arg(&key)).await?;
+        let record = blob.and_then(|blob| unpack(gateway, &blob));
+        Ok(record.filter(|record| record.session_epoch > than))
+    }
+
     async fn changes(&self, since: &Cursor) -> Result<Changes, Error> {
         self.read_changes(since).await
     }

@@ -2,7 +2,7 @@
 
 use lanekeeper_model::fleet::Rejected;
 use lanekeeper_model::{ConfigSource, Problem};
-use lanekeeper_store::{AgentFacts, Error};
+use lanekeeper_store::{AgentFacts, Error, NewIdentity, Renewal};
 
 use crate::stores::{TestStore, change};
 
@@ -22,15 +22,39 @@ fn facts(gateway: &str, instance: &str, session_epoch: u64, now_ms: u64) -> Agen
         first_seen_ms: now_ms,
         last_seen_ms: now_ms,
         left_ms: None,
+        identity: None,
     }
 }
 
 on_each_engine! {
     facts_survive_and_follow_the_agent,
+    facts_of_many_agents_are_recorded_at_once_or_not_at_all,
     an_earlier_session_does_not_speak_over_a_later_one,
     a_goodbye_is_remembered,
     two_processes_of_one_name_are_two_rows,
     agents_are_forgotten_by_order_and_by_age,
+    forgetting_an_agent_revokes_what_it_came_with,
+    forgetting_an_earlier_process_leaves_the_later_its_identity,
+}
+
+async fn facts_of_many_agents_are_recorded_at_once_or_not_at_all(test: TestStore) {
+    let later = facts("edge", "i-2", 5, 10);
+    test.store.record_agent(&later).await.unwrap();
+    let all = [
+        facts("edge", "i-3", 1, 12),
+        facts("edge", "i-2", 4, 11),
+        facts("core", "i-1", 1, 11),
+    ];
+    let all: Vec<&AgentFacts> = all.iter().collect();
+    test.store.record_agents(&all).await.unwrap();
+    let known = test.store.agent_facts(None).await.unwrap();
+    assert_eq!(known, [all[0].clone(), all[2].clone(), later]);
+
+    let unfit = facts("edge", "i\0", 1, 20);
+    let fit = facts("edge", "i-4", 1, 20);
+    let refused = test.store.record_agents(&[&fit, &unfit]).await;
+    assert!(matches!(refused, Err(Error::Invalid { .. })), "{refused:?}");
+    assert_eq!(test.store.agent_facts(None).await.unwrap(), known);
 }
 
 async fn facts_survive_and_follow_the_agent(test: TestStore) {
@@ -150,4 +174,73 @@ async fn agents_are_forgotten_by_order_and_by_age(test: TestStore) {
             .collect::<Vec<_>>(),
         ["agents/i-3"]
     );
+}
+
+/// Enrols an agent; its certificate lasts until 1,000.
+async fn enrolled(test: &TestStore, id: &str) {
+    let identity = NewIdentity {
+        id: id.to_owned(),
+        gateway: "edge".to_owned(),
+        name: "node-7".to_owned(),
+        expires_ms: 1_000,
+    };
+    let origin = "kubernetes/default/agent";
+    let order = change("ann", 1);
+    let granted = test.store.enrol_vouched(&identity, origin, &order);
+    assert_eq!(granted.await.unwrap(), Renewal::Granted);
+}
+
+fn identified(instance: &str, session_epoch: u64, identity: &str) -> AgentFacts {
+    AgentFacts {
+        identity: Some(identity.to_owned()),
+        ..facts("edge", instance, session_epoch, session_epoch)
+    }
+}
+
+async fn forgetting_an_agent_revokes_what_it_came_with(test: TestStore) {
+    enrolled(&test, "a").await;
+    enrolled(&test, "b").await;
+    for known in [identified("i-1", 10, "a"), identified("i-2", 11, "b")] {
+        test.store.record_agent(&known).await.unwrap();
+    }
+    let before = test.store.enrolment_changes().await.unwrap();
+    let forget = async |instance: &str| {
+        let change = change("ann", 20);
+        test.store.forget_agent(instance, &change).await.unwrap()
+    };
+    assert!(forget("i-1").await);
+    assert_eq!(test.store.revoked_identities(30).await.unwrap(), ["a"]);
+    assert!(test.store.enrolment_changes().await.unwrap() > before);
+    let renewal = test.store.renew_identity("a", "edge", 2_000, 40).await;
+    assert_eq!(renewal.unwrap(), Renewal::Refused);
+    let entry = &test.store.audit(None, 1).await.unwrap()[0];
+    assert_eq!(entry.action, "agent.forget");
+    let after = entry.after.as_ref().unwrap();
+    assert_eq!(after["revoked_identities"], serde_json::json!(["a"]));
+
+    // Its last words come late.
+    let late = identified("i-1", 10, "a");
+    test.store.record_agent(&late).await.unwrap();
+    let known = test.store.agent_facts(None).await.unwrap();
+    assert_eq!(known, [identified("i-2", 11, "b")]);
+
+    let plain = facts("edge", "i-3", 12, 12);
+    test.store.record_agent(&plain).await.unwrap();
+    assert!(!forget("i-3").await, "nothing to revoke");
+    assert_eq!(test.store.revoked_identities(30).await.unwrap(), ["a"]);
+}
+
+async fn forgetting_an_earlier_process_leaves_the_later_its_identity(test: TestStore) {
+    enrolled(&test, "a").await;
+    for known in [identified("i-1", 10, "a"), identified("i-2", 11, "a")] {
+        test.store.record_agent(&known).await.unwrap();
+    }
+    let order = change("ann", 20);
+    let forget = |instance| test.store.forget_agent(instance, &order);
+    assert!(!forget("i-1").await.unwrap());
+    assert_eq!(
+        test.store.revoked_identities(30).await.unwrap(),
+        [] as [&str; 0]
+    );
+    assert!(forget("i-2").await.unwrap(), "the one that holds it");
 }

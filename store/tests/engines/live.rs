@@ -43,6 +43,7 @@ on_each_view! {
     large_fleets_are_read_whole(RECORD_TTL),
     news_are_what_changed_since(RECORD_TTL),
     a_forgotten_agent_is_news(RECORD_TTL),
+    a_later_session_is_told_from_an_earlier_one(RECORD_TTL),
 }
 
 async fn what_was_put_is_read_elsewhere(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
@@ -352,4 +353,21 @@ async fn replicas_are_seen_with_their_shares() {
     assert_eq!(names, ["one", "two"]);
     assert_eq!(seen[0].share, share);
     assert!(seen[0].age < SHARE_OVERDUE, "{:?}", seen[0].age);
+}
+
+async fn a_later_session_is_told_from_an_earlier_one(
+    one: Arc<dyn LiveView>,
+    other: Arc<dyn LiveView>,
+) {
+    let later = async |than| other.later_session("edge", "i-1", than).await.unwrap();
+    assert_eq!(later(0).await, None, "nobody came yet");
+    let known = record("edge", "i-1", 7, 3);
+    one.put(Arc::new(known.clone()), 1).await.unwrap();
+    one.put(Arc::new(record("edge", "i-2", 99, 3)), 1)
+        .await
+        .unwrap();
+    assert_eq!(later(6).await, Some(known));
+    assert_eq!(later(7).await, None);
+    one.forget("edge", "i-1").await.unwrap();
+    assert_eq!(later(0).await, None);
 }

@@ -228,7 +228,10 @@ async fn a_newer_write_beats_a_roll_back_in_flight(test: TestStore) {
         .revert_rollout(&rollout, seen.version, &change("rollout", 4))
         .await
         .unwrap();
-    assert!(!reverted, "the old content must not replace what came after");
+    assert!(
+        !reverted,
+        "the old content must not replace what came after"
+    );
     let current = store.current("edge").await.unwrap().unwrap();
     assert_eq!((current.number, current.hash.as_str()), (3, "hash-3"));
     let older = store.rollout("edge", 2).await.unwrap().rollout;
@@ -250,9 +253,21 @@ async fn of_contrary_orders_at_one_moment_each_is_taken_once_or_refused(test: Te
         orders.push(tokio::spawn(async move {
             let by = change("ann", 3);
             let given = match number % 4 {
-                0 => store.order_rollout("edge", 2, RolloutOrder::Pause, &by).await,
-                1 => store.order_rollout("edge", 2, RolloutOrder::Resume, &by).await,
-                2 => store.order_rollout("edge", 2, RolloutOrder::Stop, &by).await,
+                0 => {
+                    store
+                        .order_rollout("edge", 2, RolloutOrder::Pause, &by)
+                        .await
+                }
+                1 => {
+                    store
+                        .order_rollout("edge", 2, RolloutOrder::Resume, &by)
+                        .await
+                }
+                2 => {
+                    store
+                        .order_rollout("edge", 2, RolloutOrder::Stop, &by)
+                        .await
+                }
                 _ => store.abort_rollout("edge", 2, &by).await,
             };
             match given {
@@ -268,7 +283,10 @@ async fn of_contrary_orders_at_one_moment_each_is_taken_once_or_refused(test: Te
     }
     versions.sort_unstable();
     let taken: Vec<u64> = (2..).take(versions.len()).collect();
-    assert_eq!(versions, taken, "each order was given on top of the one before");
+    assert_eq!(
+        versions, taken,
+        "each order was given on top of the one before"
+    );
     let rollout = test.store.rollout("edge", 2).await.unwrap().rollout;
     assert_eq!(rollout.state, RolloutState::RolledBack);
     let current = test.store.current("edge").await.unwrap().unwrap();
@@ -293,7 +311,11 @@ async fn rollouts_that_are_over_are_forgotten_by_age_and_by_number(test: TestSto
     assert_eq!(store.prune_rollouts(0, 3).await.unwrap(), 2);
     assert_eq!(numbers().await, [7, 6, 5, 4]);
     assert_eq!(store.prune_rollouts(3, 3).await.unwrap(), 3);
-    assert_eq!(numbers().await, [7], "one that goes on is kept, however old");
+    assert_eq!(
+        numbers().await,
+        [7],
+        "one that goes on is kept, however old"
+    );
     let current = store.rollout("edge", 7).await.unwrap().rollout;
     assert_eq!((current.state, current.base), (RolloutState::Running, 1));
 }
