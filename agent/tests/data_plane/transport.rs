@@ -208,6 +208,33 @@ async fn requests_to_a_provider_that_speaks_http2_share_a_connection() {
     assert_eq!(books(&agent), (from_a as u64, 0));
 }
 
+/// A provider that serves HTTP/2 only is reached by it, and by nothing else that the document says.
+#[tokio::test]
+async fn version_of_http_follows_the_document() {
+    let issuer = authority();
+    let (address, counts) = provider(
+        acceptor(&issuer, "localhost", |_| {}),
+        |_, respond, _| async {
+            answer(respond, "a");
+        },
+    )
+    .await;
+    let b = Upstream::start(completion("b")).await;
+    let speaking = |version: &str| {
+        let version = format!("api_key: null, http_version: {version}");
+        document(address, &b).replacen("api_key: null", &version, 1)
+    };
+    let agent = Agent::start_on(plane(&issuer), &speaking("http1")).await;
+    for (version, lane) in [("http1", "b"), ("http2", "a"), ("auto", "a")] {
+        agent.apply(&speaking(version));
+        // A fresh cell each time.
+        let got = chat("chat", false).send(agent.address).await;
+        assert_eq!(got.header("x-lanekeeper-lane"), Some(lane), "{version}");
+        agent.apply(&Document::new().lane("b", &b).yaml());
+    }
+    assert_eq!(counts.requests.load(Ordering::SeqCst), 2);
+}
+
 /// Field report B38: the provider swears that it did nothing, so the lane is not blamed; when it
 /// refuses once more, that is a failure.
 #[tokio::test]
