@@ -4,6 +4,7 @@
 VENV := .venv
 PYTHON := python3
 FUZZ_SECS := 20
+SOAK_SECONDS := 300
 
 .PHONY: help run test soak fuzz bench bench-fleet lint audit fmt web setup setup-bench clean
 
@@ -18,8 +19,10 @@ test: setup ## install what the tests need when it is missing, then run every te
 	cargo build --locked --workspace --all-targets
 	cargo test --locked --workspace
 
-soak: ## outages of half a minute under 200 calls a second, three ways to fail; some five minutes
+soak: setup ## outages under 200 calls a second, some five minutes; then random harm for $(SOAK_SECONDS) seconds
 	cargo bench --locked -p lanekeeper-agent --bench soak
+	cargo build --locked --bin lanekeeper
+	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p lanekeeper-tests --test faults soak:: -- --nocapture
 
 fuzz: ## feed every reader of strangers' bytes with random ones, $(FUZZ_SECS) seconds each
 	scripts/install-cargo-fuzz.sh

@@ -21,6 +21,7 @@ use tonic::transport::server::Connected;
 
 use crate::authority::identity_in;
 use crate::clock;
+use crate::flood::Frames;
 use crate::pace::Pace;
 use crate::standing::Proof;
 use crate::tls::Settings;
@@ -48,6 +49,7 @@ pub(crate) struct Connection {
     link: Link,
     cut: Pin<Box<WaitForCancellationFutureOwned>>,
     preface: Option<Preface>,
+    frames: Frames,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -119,6 +121,7 @@ pub(crate) fn accept(
                         missing: PREFACE_BYTES,
                         deadline: Box::pin(tokio::time::sleep(preface_timeout)),
                     }),
+                    frames: Frames::behind(PREFACE_BYTES),
                     _slot: slot,
                 };
                 return Some((Ok(connection), (listener, tls, slots, cut, pace)));
@@ -241,10 +244,15 @@ impl AsyncRead for Connection {
         ready!(self.poll_handshake(context))?;
         let before = buffer.filled().len();
         let read = self.transport.poll_read(context, buffer);
+        let new = buffer.filled().get(before..).unwrap_or_default();
+        if !self.frames.take(new, clock::now) {
+            tracing::warn!(peer = ?self.link.peer, "a flood of frames ends its connection");
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        let came = new.len();
         let Some(preface) = &mut self.preface else {
             return read;
         };
-        let came = buffer.filled().len().saturating_sub(before);
         preface.missing = preface.missing.saturating_sub(came);
         if preface.missing == 0 {
             self.preface = None;

@@ -16,8 +16,8 @@ const BOUND: Duration = Duration::from_secs(45);
 async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
     const COMMITS: u64 = 1_000;
     const WRITERS: usize = 8;
-    /// Ten seconds by themselves; the rest is for other tests on the same machine.
-    const COMMITS_BOUND: Duration = Duration::from_secs(20);
+    /// Ten seconds where nothing else runs; the rest is for a machine that builds and tests meanwhile.
+    const COMMITS_BOUND: Duration = Duration::from_secs(60);
     let cluster = Cluster::start(2, 2).await.unwrap();
     let history = cluster.watch();
     let began = Instant::now();

@@ -223,9 +223,15 @@ async fn a_control_plane_started_without_its_database_waits_for_it() {
     assert!(!starting.is_finished(), "neither up nor gone");
     cluster.postgres.0.start_again().await;
     cluster.control_planes[0] = starting.await.unwrap().unwrap();
-    let written = cluster.commit(&history, 0, &cluster.document(2)).await;
-    assert_eq!(written, Written::Confirmed(2));
-    cluster.converged(2, HEALED).await;
+    // The API notices in a moment that the database is back.
+    let (revision, _) = eventually("a write is taken again", HEALED, || async {
+        match cluster.commit(&history, 0, &cluster.document(2)).await {
+            Written::Confirmed(revision) => Ok(revision),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await;
+    cluster.converged(revision, HEALED).await;
     cluster.all_live(HEALED).await;
     history.judge(&cluster).await;
 }

@@ -9,6 +9,7 @@
 
 mod agents;
 mod bad_input;
+mod certificates;
 mod configuration;
 mod control_planes;
 mod database;

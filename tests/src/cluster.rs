@@ -398,14 +398,7 @@ impl Cluster {
             Ok(answer) if answer.status().is_client_error() => {
                 Written::Refused(answer.status().as_u16())
             }
-            Ok(answer) => {
-                println!("DEBUG {} {:?}", answer.status(), answer.text().await);
-                Written::Unknown
-            }
-            Err(error) => {
-                println!("DEBUG {error:?}");
-                Written::Unknown
-            }
+            Ok(_) | Err(_) => Written::Unknown,
         };
         history.wrote(&written);
         written
