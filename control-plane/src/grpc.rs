@@ -1,25 +1,33 @@
 //! The gRPC listener: what a connection may cost, and the way from a call to a session.
 
+use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use lanekeeper_proto::WireError;
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Request as HttpRequest, Response as HttpResponse};
 use lanekeeper_proto::message::{
     EnrollRequest, FromServer, Goodbye, GoodbyeReason, IssuedCertificate, RenewCertRequest,
 };
-use lanekeeper_proto::{Fleet, FleetServer, limits, wire};
+use lanekeeper_proto::{Fleet, FleetCodec, FleetServer, WireError, limits, wire};
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::codec::Codec;
+use tonic::codegen::{BoxFuture, Service};
+use tonic::server::NamedService;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::core::Core;
 use crate::enrol::Registrar;
+use crate::frames;
 use crate::link::{self, Link};
 use crate::standing::Standing;
 use crate::stream::{self, Item};
@@ -30,6 +38,9 @@ use crate::tls::Settings;
 const RESETS_MAX: usize = 20;
 /// Wait asked of agents for which there is no room.
 const OVERLOADED_WAIT: Duration = Duration::from_secs(10);
+
+/// The call that opens a session.
+const SESSION_PATH: &str = "/lanekeeper.fleet.v1.Fleet/Session";
 
 /// How long connections may take to pass the last farewell on.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
@@ -71,14 +82,18 @@ pub(crate) async fn serve(
     let closing = core.closing.clone();
     let grace = core.timing.shutdown_grace;
     let preface_timeout = core.timing.hello_timeout;
-    let service = FleetServer::new(FleetService {
+    let fleet = Arc::new(FleetService {
         core,
         registrar: protection.registrar,
         room: Arc::new(Semaphore::new(sessions_max)),
         sessions: sessions.clone(),
-    })
-    .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
-    .max_encoding_message_size(limits::MESSAGE_BYTES_MAX);
+    });
+    let service = Calls {
+        unary: FleetServer::from_arc(Arc::clone(&fleet))
+            .max_decoding_message_size(limits::MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(limits::MESSAGE_BYTES_MAX),
+        fleet,
+    };
     let serving = server().add_service(service).serve_with_incoming_shutdown(
         link::accept(
             listener,
@@ -113,6 +128,36 @@ pub(crate) async fn serve(
     served
 }
 
+/// The calls of the service. A session is answered by [`frames`], in place of the encoder that the
+/// unary calls have.
+#[derive(Clone)]
+struct Calls {
+    fleet: Arc<FleetService>,
+    unary: FleetServer<FleetService>,
+}
+
+impl NamedService for Calls {
+    const NAME: &'static str = <FleetServer<FleetService> as NamedService>::NAME;
+}
+
+impl Service<HttpRequest<Body>> for Calls {
+    type Response = HttpResponse<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<HttpResponse<Body>, Infallible>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: HttpRequest<Body>) -> Self::Future {
+        if request.uri().path() != SESSION_PATH {
+            return self.unary.call(request);
+        }
+        let response = self.fleet.session_over(request);
+        Box::pin(std::future::ready(Ok(response)))
+    }
+}
+
 struct FleetService {
     core: Arc<Core>,
     registrar: Option<Arc<Registrar>>,
@@ -129,29 +174,8 @@ impl Fleet for FleetService {
         request: Request<Streaming<wire::AgentMessage>>,
     ) -> Result<Response<Self::SessionStream>, Status> {
         let link = request.extensions().get::<Link>().cloned();
-        let standing = self.standing(link.as_ref())?;
-        let (writer, reader) = mpsc::channel(stream::STREAM_BUFFER);
-        match Arc::clone(&self.room).try_acquire_owned() {
-            Ok(slot) => {
-                let core = Arc::clone(&self.core);
-                self.sessions.spawn(async move {
-                    stream::serve(core, request.into_inner(), writer, link, standing).await;
-                    drop(slot);
-                });
-            }
-            Err(_) => {
-                self.core.metrics.goodbye(GoodbyeReason::Overloaded);
-                let goodbye = FromServer::Goodbye(Goodbye {
-                    reason: GoodbyeReason::Overloaded,
-                    detail: "no more sessions can be served here".to_owned(),
-                    reconnect_after: OVERLOADED_WAIT,
-                    jitter: OVERLOADED_WAIT,
-                });
-                // The channel is new and has room for one.
-                let _ = writer.try_send(Ok(goodbye.into()));
-            }
-        }
-        Ok(Response::new(ReceiverStream::new(reader)))
+        let messages = self.open(link, request.into_inner())?;
+        Ok(Response::new(ReceiverStream::new(messages)))
     }
 
     async fn enroll(
@@ -178,6 +202,57 @@ impl Fleet for FleetService {
 }
 
 impl FleetService {
+    /// Answers the call that opens a session.
+    fn session_over(&self, request: HttpRequest<Body>) -> HttpResponse<Body> {
+        let link = request.extensions().get::<Link>().cloned();
+        let inbound = Streaming::new_request(
+            FleetCodec::<wire::ServerMessage, wire::AgentMessage>::default().decoder(),
+            request.into_body(),
+            None,
+            Some(limits::MESSAGE_BYTES_MAX),
+        );
+        match self.open(link, inbound) {
+            Ok(messages) => {
+                let mut response = HttpResponse::new(frames::body(messages));
+                let grpc = HeaderValue::from_static("application/grpc");
+                response.headers_mut().insert(CONTENT_TYPE, grpc);
+                response
+            }
+            Err(status) => status.into_http(),
+        }
+    }
+
+    /// Begins a session; what it says is to be read from the channel.
+    fn open(
+        &self,
+        link: Option<Link>,
+        inbound: Streaming<wire::AgentMessage>,
+    ) -> Result<mpsc::Receiver<Item>, Status> {
+        let standing = self.standing(link.as_ref())?;
+        let (writer, reader) = mpsc::channel(stream::STREAM_BUFFER);
+        match Arc::clone(&self.room).try_acquire_owned() {
+            Ok(slot) => {
+                let core = Arc::clone(&self.core);
+                self.sessions.spawn(async move {
+                    stream::serve(core, inbound, writer, link, standing).await;
+                    drop(slot);
+                });
+            }
+            Err(_) => {
+                self.core.metrics.goodbye(GoodbyeReason::Overloaded);
+                let goodbye = FromServer::Goodbye(Goodbye {
+                    reason: GoodbyeReason::Overloaded,
+                    detail: "no more sessions can be served here".to_owned(),
+                    reconnect_after: OVERLOADED_WAIT,
+                    jitter: OVERLOADED_WAIT,
+                });
+                // The channel is new and has room for one.
+                let _ = writer.try_send(Ok(goodbye.into()));
+            }
+        }
+        Ok(reader)
+    }
+
     fn standing(&self, link: Option<&Link>) -> Result<Standing, Status> {
         let proof = link.and_then(|link| link.proof.get());
         Standing::new(

@@ -106,18 +106,17 @@ pub(crate) async fn view(
     picture: &Arc<Picture>,
     query: ViewQuery,
 ) -> Result<FleetView, Error> {
-    let mut view = if query.detail_agents {
+    let mut view = picture.folded.view(&query);
+    if query.detail_agents {
         let (app, picture) = (app.clone(), Arc::clone(picture));
         let detailed = move || {
-            let index = &app.fleet.index;
-            index.detailed(&query, picture.now_ms, picture.windows())
+            app.fleet.index.add_agents(&mut view, &picture.folded);
+            view
         };
-        tokio::task::spawn_blocking(detailed)
+        view = tokio::task::spawn_blocking(detailed)
             .await
-            .map_err(|error| Error::Internal(error.into()))?
-    } else {
-        picture.folded.view(&query)
-    };
+            .map_err(|error| Error::Internal(error.into()))?;
+    }
     view.partial = picture.partial;
     explain_overrides(&mut view, &picture.overrides, picture.now_ms);
     Ok(view)
