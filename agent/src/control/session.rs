@@ -30,6 +30,8 @@ const INTERVAL_MAX: Duration = Duration::from_secs(300);
 const INTERVAL_SPREAD: f64 = 0.1;
 /// Unacknowledged reports whose times are kept. More than the acknowledgement deadline lets stand.
 const UNACKED_MAX: usize = 1024;
+/// Control epochs that are remembered after they were left.
+const EPOCHS_LEFT_MAX: usize = 16;
 
 /// What outlives a session.
 #[derive(Debug, Clone, Default)]
@@ -38,9 +40,30 @@ pub(crate) struct Lineage {
     pub(crate) applied: Option<AppliedRevision>,
     /// Epoch of the session before.
     pub(crate) session_epoch: Option<u64>,
+    /// Control epochs whose revisions were served before those of a later one, the latest last. A
+    /// server that still speaks of such has stood still since its database was replaced.
+    left: VecDeque<String>,
 }
 
 impl Lineage {
+    /// Takes what is served from now on.
+    fn serve(&mut self, applied: AppliedRevision) {
+        let before = self.applied.take().and_then(|before| before.control_epoch);
+        if let Some(before) = before
+            && applied.control_epoch.as_ref() != Some(&before)
+        {
+            if self.left.len() == EPOCHS_LEFT_MAX {
+                self.left.pop_front();
+            }
+            self.left.push_back(before);
+        }
+        self.applied = Some(applied);
+    }
+
+    fn has_left(&self, control_epoch: &str) -> bool {
+        self.left.iter().any(|left| left == control_epoch)
+    }
+
     fn revision(&self) -> u64 {
         self.applied.as_ref().map_or(0, |applied| applied.revision)
     }
@@ -179,13 +202,19 @@ impl Session {
             (_, None) => Err(Leave::Protocol("no Welcome at first".to_owned())),
             (FromServer::ConfigPush(push), Some(open)) => {
                 let floor = lineage.floor(&open.control_epoch);
-                if push.revision >= floor {
+                let (code, message) = if lineage.has_left(&open.control_epoch) {
+                    let message = "the agent serves a later control epoch than this server's";
+                    ("older_history", message.to_owned())
+                } else if push.revision < floor {
+                    let message = format!("the agent serves revision {floor} already");
+                    ("older_revision", message)
+                } else {
                     return Ok(Step::Adopt(push));
-                }
+                };
                 let error = Problem {
                     pointer: String::new(),
-                    code: "older_revision".to_owned(),
-                    message: format!("the agent serves revision {floor} already"),
+                    code: code.to_owned(),
+                    message,
                 };
                 Ok(Step::Answer(refusal(push.nonce, vec![error], lineage)))
             }
@@ -207,7 +236,7 @@ impl Session {
     ) -> ConfigResult {
         match verdict {
             Ok(problems) => {
-                lineage.applied = Some(AppliedRevision {
+                lineage.serve(AppliedRevision {
                     revision: push.revision,
                     hash: push.hash.clone(),
                     source: ConfigSource::Live,
