@@ -145,3 +145,168 @@ fn text(value: &str) -> &str {
         .get(..value.floor_char_boundary(TEXT_MAX_BYTES))
         .unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(
+        clippy::unwrap_used,
+        clippy::indexing_slicing,
+        reason = "a failed step of a test is a failed test"
+    )]
+
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use lanekeeper_proto::message::{ConfigPush, Goodbye, GoodbyeReason, ReportAck};
+    use opentelemetry::trace::{SpanId, Status, TracerProvider as _};
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::trace::{SdkTracerProvider, SpanData, SpanExporter};
+    use parking_lot::Mutex;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+
+    impl SpanExporter for Kept {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            self.0.lock().extend(batch);
+            Ok(())
+        }
+    }
+
+    fn record() -> AgentRecord {
+        serde_json::from_value(serde_json::json!({
+            "gateway": "edge", "instance": "i", "name": "n".repeat(1000), "connected_ms": 1,
+        }))
+        .unwrap()
+    }
+
+    fn push(nonce: u64) -> FromServer {
+        FromServer::ConfigPush(ConfigPush {
+            nonce,
+            revision: nonce,
+            document: "{}".into(),
+            hash: String::new(),
+        })
+    }
+
+    fn ack(refused: Option<&str>) -> FromServer {
+        FromServer::ReportAck(ReportAck {
+            seq: 7,
+            want_dense: false,
+            next_interval: None,
+            refused: refused.map(str::to_owned),
+        })
+    }
+
+    fn goodbye() -> FromServer {
+        FromServer::Goodbye(Goodbye {
+            reason: GoodbyeReason::Replaced,
+            detail: String::new(),
+            reconnect_after: Duration::ZERO,
+            jitter: Duration::ZERO,
+        })
+    }
+
+    /// The spans of what is done with a session, as they are told.
+    fn spans(act: impl FnOnce(SessionTrace)) -> Vec<SpanData> {
+        let kept = Kept::default();
+        let provider = SdkTracerProvider::builder()
+            .with_simple_exporter(kept.clone())
+            .build();
+        let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
+        let subscriber = tracing_subscriber::registry().with(layer);
+        tracing::subscriber::with_default(subscriber, || act(SessionTrace::open(&record())));
+        drop(provider);
+        let spans = kept.0.lock();
+        spans.clone()
+    }
+
+    fn text_of(span: &SpanData, name: &str) -> Option<String> {
+        let mut attributes = span.attributes.iter();
+        let found = attributes.find(|attribute| attribute.key.as_str() == name)?;
+        Some(found.value.to_string())
+    }
+
+    #[test]
+    fn each_span_is_told_when_it_is_over_and_hangs_below_the_opening() {
+        let told = spans(|mut session| {
+            session.sends(&push(1));
+            session.sends(&push(2));
+            session.answered(true);
+            session.sends(&push(3));
+            session.answered(false);
+            session.answered(true);
+            session.sends(&ack(None));
+            session.sends(&ack(Some("no such cell")));
+            session.sends(&goodbye());
+            session.closes();
+        });
+        let names: Vec<&str> = told.iter().map(|span| &*span.name).collect();
+        let push_three_times = ["push"; 3];
+        assert_eq!(names[0], "session open");
+        assert_eq!(names[1..4], push_three_times);
+        assert_eq!(names[4..], ["report refused", "session end"]);
+        let outcomes: Vec<_> = told[1..4]
+            .iter()
+            .map(|span| {
+                (
+                    text_of(span, "lanekeeper.revision").unwrap(),
+                    text_of(span, "lanekeeper.outcome"),
+                    matches!(span.status, Status::Error { .. }),
+                )
+            })
+            .collect();
+        let outcome = |revision: &str, word: Option<&str>, failed| {
+            (revision.to_owned(), word.map(str::to_owned), failed)
+        };
+        assert_eq!(
+            outcomes,
+            [
+                outcome("1", None, false),
+                outcome("2", Some("applied"), false),
+                outcome("3", Some("rejected"), true),
+            ]
+        );
+        let refused = &told[4];
+        let reason = text_of(refused, "lanekeeper.reason");
+        assert_eq!(reason.as_deref(), Some("no such cell"));
+        assert_eq!(
+            text_of(refused, "lanekeeper.report_seq").as_deref(),
+            Some("7")
+        );
+        let end = text_of(&told[5], "lanekeeper.reason");
+        assert_eq!(end.as_deref(), Some("replaced"));
+        assert_eq!(told[0].parent_span_id, SpanId::INVALID);
+        for span in &told[1..] {
+            assert_eq!(span.parent_span_id, told[0].span_context.span_id());
+            assert_eq!(
+                span.span_context.trace_id(),
+                told[0].span_context.trace_id()
+            );
+        }
+        let name = text_of(&told[0], "lanekeeper.agent").unwrap();
+        assert_eq!(name.len(), TEXT_MAX_BYTES);
+    }
+
+    #[test]
+    fn end_of_a_session_says_whose_it_was() {
+        type Act = fn(SessionTrace);
+        let left: Act = |mut session| session.closes();
+        let lost: Act = drop;
+        for (act, reason) in [(left, "left"), (lost, "lost")] {
+            let told = spans(act);
+            let end = told.last().unwrap();
+            assert_eq!(text_of(end, "lanekeeper.reason").as_deref(), Some(reason));
+        }
+    }
+
+    #[test]
+    fn nothing_is_kept_where_nobody_traces() {
+        let mut session = SessionTrace::open(&record());
+        session.sends(&push(1));
+        assert!(session.0.is_none());
+    }
+}

@@ -64,6 +64,28 @@ pub(crate) async fn start(folder: &Path) -> Halves {
 }
 
 impl Halves {
+    /// Starts agents `node-0` and up of the gateway `edge`, in turn on one control plane and the other.
+    pub(crate) async fn agents(&self, folder: &Path, count: usize) -> Vec<Process> {
+        let mut agents = Vec::new();
+        for number in 0..count {
+            let control_plane = &self.control_planes[number % self.control_planes.len()];
+            let arguments = [
+                "agent".to_owned(),
+                "--insecure".to_owned(),
+                format!("--control-plane=http://{}", control_plane.address("grpc")),
+                "--gateway=edge".to_owned(),
+                format!("--name=node-{number}"),
+                "--listen=127.0.0.1:0".to_owned(),
+                "--ops-listen=127.0.0.1:0".to_owned(),
+                "--drain-pause-secs=0".to_owned(),
+            ];
+            let log = folder.join(format!("agent-{number}.log"));
+            let agent = Process::start(&arguments, &[], &["proxy", "ops"], &log).await;
+            agents.push(agent.unwrap());
+        }
+        agents
+    }
+
     pub(crate) async fn get(&self, replica: usize, path: &str) -> Value {
         let url = format!("{}{path}", self.api[replica].url("http"));
         let answer = self
@@ -105,24 +127,7 @@ async fn agents_of_either_control_plane_are_seen_by_either_api() {
     assert_eq!(created.unwrap().status(), 201);
 
     // One agent on each control plane.
-    let mut agents = Vec::new();
-    for (number, control_plane) in halves.control_planes.iter().enumerate() {
-        let arguments = [
-            "agent".to_owned(),
-            "--insecure".to_owned(),
-            format!("--control-plane=http://{}", control_plane.address("grpc")),
-            "--gateway=edge".to_owned(),
-            format!("--name=node-{number}"),
-            "--listen=127.0.0.1:0".to_owned(),
-            "--ops-listen=127.0.0.1:0".to_owned(),
-        ];
-        let log = folder.path().join(format!("agent-{number}.log"));
-        agents.push(
-            Process::start(&arguments, &[], &["proxy", "ops"], &log)
-                .await
-                .unwrap(),
-        );
-    }
+    let agents = halves.agents(folder.path(), 2).await;
     let applied = |revision: u64| {
         let halves = &halves;
         async move {

@@ -188,7 +188,12 @@ async fn order_ends_by_itself_while_the_server_is_dead_and_does_not_come_back() 
     let force_open = give(&fleet, &order("force_open", TTL_SECS)).await;
     are_ordered(&fleet, &vec![json!("force_open"); 3], IN_FORCE_BOUND).await;
     fleet.server.kill().await;
-    // An agent that restarts without the server has nothing to bring back.
+    // One that restarts without the server still obeys what it was told before.
+    let kept = fleet.data_dir().with_file_name("cache-2").join("orders");
+    eventually("the order is kept", BOUND, || async {
+        kept.exists().then_some(()).ok_or("no file".to_owned())
+    })
+    .await;
     fleet.agents[2].kill().await;
     fleet.agents[2] = fleet.start_agent(2).await.unwrap();
 
@@ -198,7 +203,7 @@ async fn order_ends_by_itself_while_the_server_is_dead_and_does_not_come_back() 
         ttl - given.elapsed() - Duration::from_secs(1),
         || async {
             let now = ordered(&fleet).await?;
-            match now[..2] == [json!("force_open"), json!("force_open")] {
+            match now == vec![json!("force_open"); 3] {
                 true => Ok(()),
                 false => Err(format!("{now:?}")),
             }
@@ -478,22 +483,7 @@ async fn order_given_at_one_replica_reaches_agents_of_all_and_is_shown_alike_by_
     };
     let created = post(0, "/admin/v1/gateways", &document).await;
     assert_eq!(created.status(), 201);
-    let mut agents = Vec::new();
-    for (number, control_plane) in halves.control_planes.iter().enumerate() {
-        let arguments = [
-            "agent".to_owned(),
-            "--insecure".to_owned(),
-            format!("--control-plane=http://{}", control_plane.address("grpc")),
-            "--gateway=edge".to_owned(),
-            format!("--name=node-{number}"),
-            "--listen=127.0.0.1:0".to_owned(),
-            "--ops-listen=127.0.0.1:0".to_owned(),
-        ];
-        let log = folder.path().join(format!("agent-{number}.log"));
-        let listeners = ["proxy", "ops"];
-        let agent = Process::start(&arguments, &[], &listeners, &log).await;
-        agents.push(agent.unwrap());
-    }
+    let agents = halves.agents(folder.path(), 2).await;
     let ordered = |wanted: Value| {
         let (agents, http) = (&agents, &halves.http);
         let all_are = move || {

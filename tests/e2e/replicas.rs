@@ -4,7 +4,6 @@
 use crate::halves::{self, Halves};
 use lanekeeper_tests::{Process, eventually};
 use serde_json::{Value, json};
-use std::path::Path;
 use std::time::Duration;
 
 /// Longest wait for both to tell the same of a change. Agents report within 10 s +-10 % without one.
@@ -69,27 +68,6 @@ fn cell<'a>(view: &'a Value, lane: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-async fn start_agents(halves: &Halves, folder: &Path) -> Vec<Process> {
-    let mut agents = Vec::new();
-    for number in 0..AGENTS {
-        let control_plane = &halves.control_planes[number % 2];
-        let arguments = [
-            "agent".to_owned(),
-            "--insecure".to_owned(),
-            format!("--control-plane=http://{}", control_plane.address("grpc")),
-            "--gateway=edge".to_owned(),
-            format!("--name=node-{number}"),
-            "--listen=127.0.0.1:0".to_owned(),
-            "--ops-listen=127.0.0.1:0".to_owned(),
-            "--drain-pause-secs=0".to_owned(),
-        ];
-        let log = folder.join(format!("agent-{number}.log"));
-        let agent = Process::start(&arguments, &[], &["proxy", "ops"], &log).await;
-        agents.push(agent.unwrap());
-    }
-    agents
-}
-
 #[tokio::test]
 async fn every_replica_answers_the_same_bytes_but_for_the_time_under_changes() {
     let folder = tempfile::tempdir().unwrap();
@@ -119,7 +97,7 @@ async fn every_replica_answers_the_same_bytes_but_for_the_time_under_changes() {
         answer.json::<Value>().await.unwrap()
     };
     post(admin(0), &document).await;
-    let agents = start_agents(&halves, folder.path()).await;
+    let agents = halves.agents(folder.path(), AGENTS).await;
     alike(&halves, "the agents are there", |view| {
         view["agents"]["live"] == AGENTS && cell(view, "a")["agents"]["closed"] == AGENTS
     })

@@ -424,22 +424,7 @@ async fn two_replicas_drive_one_rollout() {
         .send()
         .await;
     assert_eq!(created.unwrap().status(), 201);
-    let mut agents = Vec::new();
-    for number in 0..4 {
-        let control_plane = &halves.control_planes[number % 2];
-        let arguments = [
-            "agent".to_owned(),
-            "--insecure".to_owned(),
-            format!("--control-plane=http://{}", control_plane.address("grpc")),
-            "--gateway=edge".to_owned(),
-            format!("--name=node-{number}"),
-            "--listen=127.0.0.1:0".to_owned(),
-            "--ops-listen=127.0.0.1:0".to_owned(),
-        ];
-        let log = folder.path().join(format!("agent-{number}.log"));
-        let agent = Process::start(&arguments, &[], &["proxy", "ops"], &log);
-        agents.push(agent.await.unwrap());
-    }
+    let _agents = halves.agents(folder.path(), 4).await;
     eventually(
         "four agents on revision 1",
         Duration::from_secs(15),

@@ -24,6 +24,28 @@ use lanekeeper_store::{RolloutStart, StoredRollout};
 /// Rollouts of the largest page: each is read with its comparison.
 const MAX_PAGE: u32 = 50;
 
+/// Which rollout is meant.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct RolloutPath {
+    /// The gateway's name
+    gateway: String,
+    /// The revision rolled out; it names the rollout
+    revision: u64,
+}
+
+/// How an order to a rollout is answered that is not taken.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "describes the answers to readers of the API")]
+enum OrderProblems {
+    /// There is no such rollout
+    #[response(status = 404, content_type = "application/problem+json")]
+    Missing(crate::problem::ProblemDocument),
+    /// It is in a state that does not take the order
+    #[response(status = 409, content_type = "application/problem+json")]
+    Refused(crate::problem::ProblemDocument),
+}
+
 /// Read the plan that later writes of the gateway's configuration follow.
 #[utoipa::path(
     get,
@@ -207,10 +229,7 @@ pub(crate) async fn start(
     path = "/admin/v1/gateways/{gateway}/rollouts/{revision}",
     operation_id = "show_rollout",
     tag = "rollouts",
-    params(
-        ("gateway" = String, Path, description = "The gateway's name"),
-        ("revision" = u64, Path, description = "The revision rolled out; it names the rollout")
-    ),
+    params(RolloutPath),
     responses(
         (status = 200, description = "The rollout and its agents",
          body = ref("#/components/schemas/RolloutDetail")),
@@ -220,9 +239,9 @@ pub(crate) async fn start(
 )]
 pub(crate) async fn show(
     State(app): State<App>,
-    Path((gateway, revision)): Path<(String, u64)>,
+    Path(path): Path<RolloutPath>,
 ) -> Result<axum::Json<RolloutDetail>, Error> {
-    let stored = app.store.rollout(&gateway, revision).await?;
+    let stored = app.store.rollout(&path.gateway, path.revision).await?;
     let picture = app.fleet.picture().await?;
     let detail = RolloutDetail::new(stored, &picture, clock::now_ms());
     Ok(axum::Json(detail))
@@ -234,32 +253,19 @@ pub(crate) async fn show(
     path = "/admin/v1/gateways/{gateway}/rollouts/{revision}/pause",
     operation_id = "pause_rollout",
     tag = "rollouts",
-    params(
-        ("gateway" = String, Path, description = "The gateway's name"),
-        ("revision" = u64, Path, description = "The revision rolled out"),
-        ChangeQuery
-    ),
+    params(RolloutPath, ChangeQuery),
     responses(
         (status = 200, description = "The rollout", body = ref("#/components/schemas/RolloutInfo")),
-        (status = 409, description = "It does not go on",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        OrderProblems
     )
 )]
 pub(crate) async fn pause(
     State(app): State<App>,
     caller: Caller,
-    Path((gateway, revision)): Path<(String, u64)>,
+    Path(path): Path<RolloutPath>,
     Query(query): Query<ChangeQuery>,
 ) -> Result<axum::Json<RolloutInfo>, Error> {
-    order(
-        &app,
-        &caller,
-        &gateway,
-        revision,
-        RolloutOrder::Pause,
-        query,
-    )
-    .await
+    order(&app, &caller, &path, RolloutOrder::Pause, query.message).await
 }
 
 /// Let a paused or stopped rollout go on; the clocks and the comparison of its stage begin anew.
@@ -268,32 +274,19 @@ pub(crate) async fn pause(
     path = "/admin/v1/gateways/{gateway}/rollouts/{revision}/resume",
     operation_id = "resume_rollout",
     tag = "rollouts",
-    params(
-        ("gateway" = String, Path, description = "The gateway's name"),
-        ("revision" = u64, Path, description = "The revision rolled out"),
-        ChangeQuery
-    ),
+    params(RolloutPath, ChangeQuery),
     responses(
         (status = 200, description = "The rollout", body = ref("#/components/schemas/RolloutInfo")),
-        (status = 409, description = "It is neither paused nor stopped",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        OrderProblems
     )
 )]
 pub(crate) async fn resume(
     State(app): State<App>,
     caller: Caller,
-    Path((gateway, revision)): Path<(String, u64)>,
+    Path(path): Path<RolloutPath>,
     Query(query): Query<ChangeQuery>,
 ) -> Result<axum::Json<RolloutInfo>, Error> {
-    order(
-        &app,
-        &caller,
-        &gateway,
-        revision,
-        RolloutOrder::Resume,
-        query,
-    )
-    .await
+    order(&app, &caller, &path, RolloutOrder::Resume, query.message).await
 }
 
 /// What an abort's query may hold.
@@ -314,33 +307,26 @@ pub(crate) struct AbortQuery {
     path = "/admin/v1/gateways/{gateway}/rollouts/{revision}/abort",
     operation_id = "abort_rollout",
     tag = "rollouts",
-    params(
-        ("gateway" = String, Path, description = "The gateway's name"),
-        ("revision" = u64, Path, description = "The revision rolled out"),
-        AbortQuery
-    ),
+    params(RolloutPath, AbortQuery),
     responses(
         (status = 200, description = "The rollout", body = ref("#/components/schemas/RolloutInfo")),
-        (status = 409, description = "It is over already",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        OrderProblems
     )
 )]
 pub(crate) async fn abort(
     State(app): State<App>,
     caller: Caller,
-    Path((gateway, revision)): Path<(String, u64)>,
+    Path(path): Path<RolloutPath>,
     Query(query): Query<AbortQuery>,
 ) -> Result<axum::Json<RolloutInfo>, Error> {
     let message = query.message;
     match query.rollback.as_deref() {
-        Some("false") => {
-            let query = ChangeQuery { message };
-            order(&app, &caller, &gateway, revision, RolloutOrder::Stop, query).await
-        }
+        Some("false") => order(&app, &caller, &path, RolloutOrder::Stop, message).await,
         None | Some("true") => {
+            let RolloutPath { gateway, revision } = &path;
             let default = || format!("roll back revision {revision}");
             let change = change(&caller, message.or_else(|| Some(default())))?;
-            let aborted = app.store.abort_rollout(&gateway, revision, &change).await?;
+            let aborted = app.store.abort_rollout(gateway, *revision, &change).await?;
             Ok(told(&app, aborted).await)
         }
         Some(_) => Err(Error::InvalidParameter {
@@ -353,15 +339,14 @@ pub(crate) async fn abort(
 async fn order(
     app: &App,
     caller: &Caller,
-    gateway: &str,
-    revision: u64,
+    RolloutPath { gateway, revision }: &RolloutPath,
     order: RolloutOrder,
-    query: ChangeQuery,
+    message: Option<String>,
 ) -> Result<axum::Json<RolloutInfo>, Error> {
-    let change = change(caller, query.message)?;
+    let change = change(caller, message)?;
     let stored = app
         .store
-        .order_rollout(gateway, revision, order, &change)
+        .order_rollout(gateway, *revision, order, &change)
         .await?;
     Ok(told(app, stored).await)
 }
