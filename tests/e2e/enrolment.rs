@@ -1,7 +1,7 @@
 //! Agents join a server that nobody gave certificates, keep what they got, renew it, and are sent
 //! away; requests through them notice nothing.
 
-use lanekeeper_tests::{Process, command, eventually, http_client};
+use lanekeeper_tests::{Process, command, eventually, holds_for, http_client};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -244,18 +244,23 @@ async fn an_agent_joins_once_returns_without_its_token_and_is_sent_away() {
             .await,
         Some(1.0)
     );
-    let refused = "lanekeeper_enrolments_total{by=\"join_token\",outcome=\"refused\"}";
-    let invalid = "lanekeeper_enrolments_total{by=\"service_account\",outcome=\"refused\"}";
-    let tried = [refused, invalid].map(|series| site.metric(&site.server, series));
-    let tried = futures_util::future::join_all(tried).await;
-    assert!(
-        tried.iter().flatten().sum::<f64>() >= 1.0,
-        "the token that lets nobody in"
-    );
     agent.kill().await;
     let agent = site.agent().await;
     site.serves(&agent).await;
     assert_eq!(site.stats(&agent).await["connected"], false);
+    // One that names the right authority, and nobody.
+    site.new_join_token().await;
+    let token = std::fs::read_to_string(site.token_file()).unwrap();
+    std::fs::write(site.token_file(), format!("0{token}")).unwrap();
+    let refused = "lanekeeper_enrolments_total{by=\"join_token\",outcome=\"refused\"}";
+    let bound = Duration::from_secs(45);
+    eventually("its token is tried and refused", bound, || async {
+        let count = site.metric(&site.server, refused).await;
+        count
+            .filter(|count| *count >= 1.0)
+            .ok_or_else(|| format!("{count:?}"))
+    })
+    .await;
 
     // A new token is a new chance, without a restart.
     site.new_join_token().await;
@@ -316,5 +321,56 @@ async fn certificates_are_renewed_while_the_session_goes_on_and_the_authority_ch
     agent.kill().await;
     let agent = site.agent().await;
     site.connected(&agent, true, BOUND).await;
+    assert_eq!(site.identities().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_deleted_agent_is_sent_away_for_good_and_a_fresh_token_makes_a_new_one() {
+    let site = Site::start(&[]).await;
+    site.new_join_token().await;
+    let mut agent = site.agent().await;
+    site.connected(&agent, true, BOUND).await;
+    let instance = site.stats(&agent).await["id"].as_str().unwrap().to_owned();
+    let listed = async |count: usize| {
+        let what = format!("{count} agents are listed");
+        eventually(&what, BOUND, || async {
+            let agents = site.get("/api/v1/agents").await;
+            match agents["agents"]
+                .as_array()
+                .is_some_and(|it| it.len() == count)
+            {
+                true => Ok(()),
+                false => Err(agents.to_string()),
+            }
+        })
+        .await;
+    };
+    listed(1).await;
+
+    site.delete(&format!("/admin/v1/agents/{instance}")).await;
+    site.connected(&agent, false, REVOCATION_BOUND).await;
+    site.serves(&agent).await;
+    listed(0).await;
+    assert_eq!(site.identities().await.len(), 0);
+    // Neither its certificate nor the token that it used brings it back.
+    agent.kill().await;
+    let mut agent = site.agent().await;
+    holds_for("it stays out", Duration::from_secs(3), || async {
+        let stats = site.stats(&agent).await;
+        match stats["connected"] == false && site.identities().await.is_empty() {
+            true => Ok(()),
+            false => Err(stats.to_string()),
+        }
+    })
+    .await;
+    site.serves(&agent).await;
+    listed(0).await;
+
+    agent.kill().await;
+    site.new_join_token().await;
+    let agent = site.agent().await;
+    site.connected(&agent, true, BOUND).await;
+    listed(1).await;
+    assert_ne!(site.stats(&agent).await["id"], *instance);
     assert_eq!(site.identities().await.len(), 1);
 }
