@@ -120,3 +120,64 @@ fn assert_probes_are_a_cooldown_apart(probes: &[Value], span: Duration) {
         );
     }
 }
+
+/// Field report B115: what a revision no longer names vanishes from the agent and from the fleet's
+/// view, and comes back without its past.
+#[tokio::test]
+async fn a_removed_lane_vanishes_everywhere_and_comes_back_closed() {
+    let breaker = json!({"base_cooldown_secs": 600, "max_cooldown_secs": 600,
+        "trip": {"mode": "consecutive", "consecutive_n": 1}});
+    let fleet = Fleet::start(Options {
+        agents: 1,
+        breaker: breaker.clone(),
+        ..Options::default()
+    })
+    .await
+    .unwrap();
+    let fault = json!({"model": LANE, "status": 503});
+    fleet.set_fault(fault).await.unwrap();
+    let state = async |wanted: Option<&str>| {
+        let cell = fleet
+            .cell("chat", LANE)
+            .await
+            .map_err(|it| it.to_string())?;
+        let seen = cell.as_ref().and_then(|cell| cell["state"].as_str());
+        if seen == wanted {
+            Ok(())
+        } else {
+            Err(format!("{cell:?}"))
+        }
+    };
+    let series = async || {
+        let url = format!("{}/metrics", fleet.agents[0].url("ops"));
+        let text = fleet.http.get(url).send().await.unwrap().text().await;
+        let named = format!("lane=\"{LANE}\"");
+        text.unwrap()
+            .lines()
+            .filter(|it| it.contains(&named))
+            .count()
+    };
+    eventually("open", VISIBLE_BOUND, || async {
+        traffic(&fleet).await?;
+        state(Some("open")).await
+    })
+    .await;
+    assert!(series().await > 0);
+
+    let whole = fleet.document(&breaker);
+    let mut without = whole.clone();
+    without["models"].as_object_mut().unwrap().remove(LANE);
+    let members = without["pools"]["chat"]["members"].as_array_mut();
+    members.unwrap().retain(|member| member["target"] != LANE);
+    let put = fleet.put_config(&without, 1).await.unwrap();
+    assert!(put.status().is_success(), "{put:?}");
+    fleet.applied(2, 1, VISIBLE_BOUND).await;
+    assert_eq!(series().await, 0);
+    eventually("gone", VISIBLE_BOUND, || state(None)).await;
+
+    let put = fleet.put_config(&whole, 2).await.unwrap();
+    assert!(put.status().is_success(), "{put:?}");
+    fleet.applied(3, 1, VISIBLE_BOUND).await;
+    eventually("closed", VISIBLE_BOUND, || state(Some("closed"))).await;
+    assert!(series().await > 0);
+}
