@@ -90,6 +90,14 @@ async fn killed_while_they_write(times: usize) {
     let mut cluster = Cluster::start(1, 1 + VICTIMS).await.unwrap();
     let victims: Vec<_> = cluster.agents.drain(1..).collect();
     let history = cluster.watch();
+    eventually("each has a first file", BOUND, || async {
+        let files = (1..=VICTIMS).map(|number| cluster.cache_dir(number).join("current"));
+        let missing = files.filter(|file| !file.exists()).count();
+        (missing == 0)
+            .then_some(())
+            .ok_or_else(|| missing.to_string())
+    })
+    .await;
     let began = Instant::now();
     let killing = victims.into_iter().enumerate().map(|(place, mut victim)| {
         let (cluster, number) = (&cluster, 1 + place);

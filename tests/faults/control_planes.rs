@@ -43,7 +43,7 @@ async fn a_killed_control_plane_is_missed_by_nobody_who_calls() {
 }
 
 /// A frozen control plane is left, and does not undo anything when it thaws.
-async fn frozen_control_plane() {
+pub(crate) async fn frozen_control_plane() {
     let cluster = Cluster::start(2, 2).await.unwrap();
     let history = cluster.watch().with_probes(&cluster).await;
     cluster.control_planes[0].signal("STOP").await;
@@ -74,7 +74,7 @@ async fn frozen_control_plane() {
 }
 
 /// A frozen agent is stale, and catches up when it thaws.
-async fn frozen_agent() {
+pub(crate) async fn frozen_agent() {
     let cluster = Cluster::start(1, 2).await.unwrap();
     let mut history = cluster.watch();
     // Calls to a frozen agent cannot be answered.
@@ -104,10 +104,4 @@ async fn frozen_agent() {
     history.follow_agent(&cluster, &cluster.agents[0]);
     cluster.all_live(BACK).await;
     history.judge(&cluster).await;
-}
-
-/// Two installations side by side: most of the time of each is waiting.
-#[tokio::test]
-async fn who_is_frozen_is_left_or_stale_and_catches_up_when_it_thaws() {
-    tokio::join!(frozen_control_plane(), frozen_agent());
 }

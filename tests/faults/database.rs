@@ -2,13 +2,14 @@
 
 use futures_util::future::join_all;
 use lanekeeper_store::testing::SmallDisk;
-use lanekeeper_tests::{Cluster, GATEWAY, Written, eventually};
+use lanekeeper_tests::{Cluster, GATEWAY, Written};
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-const HEALED: Duration = Duration::from_secs(45);
+use crate::{HEALED, written_again};
+
 /// A write waits for a connection or a lock, each for 5 s at most; the rest is for a busy machine.
 const ANSWERED: Duration = Duration::from_secs(15);
 /// A read waits for the store's word on its token and for a picture taken without the store.
@@ -104,13 +105,7 @@ async fn a_database_that_crashes_under_writers_keeps_revisions_and_audit_in_step
         }
     }
     assert!(unknown > 0, "no write met the crash");
-    let (last, _) = eventually("a write is taken again", HEALED, || async {
-        match cluster.commit(&history, 0, &cluster.document(900)).await {
-            Written::Confirmed(revision) => Ok(revision),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    let (last, _) = written_again(&cluster, &history, 0, &cluster.document(900)).await;
     println!("{confirmed} confirmed, {refused} refused, {unknown} unknown, then revision {last}");
     assert!(refused > 0, "nothing was refused");
     cluster.all_live(HEALED).await;
@@ -157,13 +152,7 @@ async fn slow_locks_use_up_the_connections_and_cost_writes_and_nothing_else() {
         }
     };
     tokio::join!(cluster.postgres.0.execute(&database, lock), blocked);
-    let (revision, took) = eventually("a write is taken again", HEALED, || async {
-        match cluster.commit(&history, 1, &cluster.document(99)).await {
-            Written::Confirmed(revision) => Ok(revision),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    let (revision, took) = written_again(&cluster, &history, 1, &cluster.document(99)).await;
     println!("writable {took:?} after the lock was gone");
     assert!(took <= Duration::from_secs(5), "{took:?}");
     cluster.converged(revision, HEALED).await;
@@ -195,16 +184,8 @@ async fn a_full_disk_costs_writes_until_there_is_room_again_and_nothing_else() {
         assert_eq!(view["agents"]["live"], 2, "{view}");
     }
     disk.clear();
-    let (revision, took) = eventually("a write is taken again", HEALED, || async {
-        match cluster
-            .commit(&history, 1, &cluster.document(weight + 1))
-            .await
-        {
-            Written::Confirmed(revision) => Ok(revision),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    let (revision, took) =
+        written_again(&cluster, &history, 1, &cluster.document(weight + 1)).await;
     println!("writable {took:?} after there was room");
     cluster.converged(revision, HEALED).await;
     cluster.all_live(HEALED).await;
@@ -224,13 +205,7 @@ async fn a_control_plane_started_without_its_database_waits_for_it() {
     cluster.postgres.0.start_again().await;
     cluster.control_planes[0] = starting.await.unwrap().unwrap();
     // The API notices in a moment that the database is back.
-    let (revision, _) = eventually("a write is taken again", HEALED, || async {
-        match cluster.commit(&history, 0, &cluster.document(2)).await {
-            Written::Confirmed(revision) => Ok(revision),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+    let (revision, _) = written_again(&cluster, &history, 0, &cluster.document(2)).await;
     cluster.converged(revision, HEALED).await;
     cluster.all_live(HEALED).await;
     history.judge(&cluster).await;

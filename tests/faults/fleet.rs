@@ -177,7 +177,7 @@ async fn an_agent_that_refused_a_revision_and_was_cut_off_takes_the_next_one() {
 
 #[tokio::test]
 async fn two_processes_of_one_name_are_two_agents_and_a_copied_instance_is_refused() {
-    let mut cluster = Cluster::start(1, 1).await.unwrap();
+    let mut cluster = Cluster::start(2, 1).await.unwrap();
     // The same name and the same folder, as from a copied machine.
     let copy = cluster.start_agent(0).await.unwrap();
     cluster.agents.push(copy);
@@ -189,7 +189,8 @@ async fn two_processes_of_one_name_are_two_agents_and_a_copied_instance_is_refus
         .unwrap()
         .to_owned();
 
-    let mut client = FleetClient::connect(cluster.control_planes[0].url("grpc"))
+    // At another replica than the one that serves the original.
+    let mut client = FleetClient::connect(cluster.control_planes[1].url("grpc"))
         .await
         .unwrap();
     let first = FromAgent::Hello(hello(&instance)).into();
@@ -200,6 +201,17 @@ async fn two_processes_of_one_name_are_two_agents_and_a_copied_instance_is_refus
         panic!("the copy of a living instance is let in");
     };
     assert_eq!(goodbye.reason, GoodbyeReason::Duplicate);
+    eventually("every API tells of the copy", BACK, || async {
+        for api in [0, 1] {
+            let path = format!("/api/v1/agents/{instance}");
+            let agent = cluster.get(api, &path).await.map_err(|e| e.to_string())?;
+            if !agent["problems"].to_string().contains("claims this agent") {
+                return Err(agent.to_string());
+            }
+        }
+        Ok(())
+    })
+    .await;
 
     holds_for("both stay live", Duration::from_secs(5), || async {
         let agents = cluster

@@ -22,8 +22,12 @@ mod stores;
 use lanekeeper_proto::limits;
 use lanekeeper_proto::message::Hello;
 use lanekeeper_store::{Change, ConfigStore};
-use lanekeeper_tests::{Cluster, GATEWAY, History, Written};
+use lanekeeper_tests::{Cluster, GATEWAY, History, Written, eventually};
 use serde_json::Value;
+use std::time::Duration;
+
+/// How long healing may take.
+const HEALED: Duration = Duration::from_secs(45);
 
 /// The first words of an agent that a test plays itself.
 fn hello(instance: &str) -> Hello {
@@ -60,4 +64,20 @@ async fn past_the_api(cluster: &Cluster, history: &History, base: u64, document:
         .unwrap();
     history.wrote(&Written::Confirmed(base + 1));
     base + 1
+}
+
+/// Waits until a write of `document` through an API is taken; its revision, and how long that took.
+async fn written_again(
+    cluster: &Cluster,
+    history: &History,
+    api: usize,
+    document: &Value,
+) -> (u64, Duration) {
+    eventually("a write is taken again", HEALED, || async {
+        match cluster.commit(history, api, document).await {
+            Written::Confirmed(revision) => Ok(revision),
+            other => Err(format!("{other:?}")),
+        }
+    })
+    .await
 }

@@ -1,5 +1,5 @@
-//! What networks do to sessions: silence that neither end notices, resets, latency, readers that do
-//! not read.
+//! What networks and frozen peers do to sessions: silence that neither end notices, resets, latency,
+//! readers that do not read.
 
 use futures_util::{StreamExt, stream};
 use lanekeeper_model::Report;
@@ -11,6 +11,7 @@ use serde_json::Value;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::control_planes::{frozen_agent, frozen_control_plane};
 use crate::hello;
 
 const BACK: Duration = Duration::from_secs(45);
@@ -214,8 +215,14 @@ async fn deaf_readers() {
     history.judge(&cluster).await;
 }
 
-/// Three installations side by side: most of the time of each is waiting.
+/// Five installations side by side: most of the time of each is waiting.
 #[tokio::test]
-async fn silence_resets_latency_and_deaf_readers_are_noticed_and_cost_no_revision() {
-    tokio::join!(partition(), resets(), deaf_readers());
+async fn silence_frost_resets_latency_and_deaf_readers_are_noticed_and_cost_no_revision() {
+    tokio::join!(
+        frozen_control_plane(),
+        frozen_agent(),
+        partition(),
+        resets(),
+        deaf_readers()
+    );
 }

@@ -1,21 +1,14 @@
 //! PostgreSQL and Redis that go away, freeze, refuse and forget.
 
-use lanekeeper_tests::{Cluster, Written, eventually};
+use lanekeeper_tests::{Cluster, History, Written, eventually};
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long healing may take.
-const HEALED: Duration = Duration::from_secs(45);
+use crate::{HEALED, written_again};
 
-/// Waits until a write is taken again.
-async fn writable(cluster: &Cluster, history: &lanekeeper_tests::History, weight: u64) -> u64 {
-    let (revision, took) = eventually("a write is taken again", HEALED, || async {
-        match cluster.commit(history, 0, &cluster.document(weight)).await {
-            Written::Confirmed(revision) => Ok(revision),
-            other => Err(format!("{other:?}")),
-        }
-    })
-    .await;
+async fn writable(cluster: &Cluster, history: &History, weight: u64) -> u64 {
+    let document = cluster.document(weight);
+    let (revision, took) = written_again(cluster, history, 0, &document).await;
     println!("writable after {took:?}");
     revision
 }

@@ -74,6 +74,11 @@ impl Book {
     /// Takes in the list of agents as one API shows it, made some time between these two moments.
     pub(super) fn shows(&mut self, api: usize, agents: &Value, asked: Instant, told: Instant) {
         for agent in agents["agents"].as_array().into_iter().flatten() {
+            // Of a silent agent the age is that of the last sign of life that is still known, be it no
+            // report: a Redis that was emptied takes the reports of the dead with it.
+            if agent["state"] != "live" && agent["state"] != "draining" {
+                continue;
+            }
             let (Some(id), Some(age)) = (
                 agent["instance"].as_str(),
                 agent["last_report_age_secs"].as_f64(),
@@ -185,7 +190,10 @@ mod tests {
 
     #[test]
     fn an_older_report_after_a_newer_one_is_noticed() {
-        let shown = |age: f64| json!({"agents": [{"instance": "a", "last_report_age_secs": age}]});
+        let shown = |age: f64| {
+            json!({"agents": [
+            {"instance": "a", "state": "live", "last_report_age_secs": age}]})
+        };
         let now = Instant::now();
         let after = |secs: u64| now + Duration::from_secs(secs);
         let mut book = Book::default();
