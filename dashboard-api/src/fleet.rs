@@ -11,6 +11,7 @@ pub(crate) mod change;
 mod etag;
 mod gather;
 mod picture;
+mod remembered;
 pub(crate) mod stream;
 
 pub(crate) use picture::Picture;

@@ -1,27 +1,17 @@
 //! What is known of all agents, kept up to date by news alone: reading a large fleet anew for every
 //! picture would cost as much as the fleet has agents, however quiet they are.
 
+use super::remembered::{Memory, Remembered};
 use crate::app::App;
-use crate::clock;
-use lanekeeper_model::fleet::{FleetIndex, FoldedFleet, GatewayCells, HeldOverrides};
-use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, GatewayName, Totals};
-use lanekeeper_store::{
-    AgentFacts, Changes, Cursor, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare,
-};
+use lanekeeper_model::fleet::{FleetIndex, FoldedFleet, GatewayCells};
+use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, GatewayName};
+use lanekeeper_store::{Changes, Cursor, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Agents that were last seen longer ago are left out of every list: one day. Each process is an
-/// agent of its own, so what restarts often would fill them.
-const REMEMBERED_MS: u64 = 24 * 60 * 60 * 1000;
-/// The agents that only the configuration store remembers are read again at most this often, unless
-/// something shows that they changed.
-const FACTS_PERIOD: Duration = Duration::from_secs(1);
-/// The time between is this many times as long as reading them took.
-const FACTS_EASE: u32 = 50;
-
-type Key = (GatewayName, String);
+/// Gateway and instance.
+pub(super) type Key = (GatewayName, String);
 
 /// The packed fleet, shared between the task that keeps it and requests that ask for each agent's
 /// word.
@@ -49,10 +39,9 @@ impl SharedIndex {
 pub(super) struct Gathered {
     cursor: Cursor,
     live: BTreeMap<Key, Heard>,
-    /// Agents that only the configuration store remembers, as silent records.
-    remembered: BTreeMap<Key, Arc<AgentRecord>>,
-    /// When these may be read again; `None` = now.
-    facts_due: Option<Instant>,
+    /// Agents that only the configuration store remembers.
+    remembered: Remembered,
+    pub(super) memory: Memory,
     configured: Vec<GatewayCells>,
     shares: BTreeMap<String, KnownShare>,
 }
@@ -71,11 +60,6 @@ impl Gathered {
     /// Where to read on in the live view.
     pub(super) fn cursor(&self) -> &Cursor {
         &self.cursor
-    }
-
-    /// Whether the agents in the configuration store are worth reading again.
-    pub(super) fn wants_facts(&self, now: Instant) -> bool {
-        self.facts_due.is_none_or(|due| due <= now)
     }
 
     /// Takes news of the live view.
@@ -101,7 +85,7 @@ impl Gathered {
         }
         if !changes.gone.is_empty() {
             // Whoever forgets an agent forgets it in both stores.
-            self.facts_due = None;
+            self.memory.doubt();
         }
         for record in records {
             index.put(Arc::clone(&record));
@@ -135,21 +119,11 @@ impl Gathered {
         }
     }
 
-    /// Takes what the configuration store remembers, read in this time. Such agents report nothing: they are silent,
-    /// not closed.
-    pub(super) fn take_facts(&mut self, app: &App, facts: Vec<AgentFacts>, took: Duration) {
-        let now = clock::instant();
-        let now_ms = clock::now_ms();
+    /// Takes what the configuration store remembers. Such agents report nothing: they are silent, not
+    /// closed.
+    pub(super) fn take_remembered(&mut self, app: &App, remembered: Remembered) {
         let mut index = app.fleet.index.lock();
-        let before = std::mem::take(&mut self.remembered);
-        self.remembered = facts
-            .into_iter()
-            .filter(|facts| now_ms.saturating_sub(facts.last_seen_ms) < REMEMBERED_MS)
-            .map(|facts| {
-                let record = Arc::new(silent_record(facts));
-                (key(&record), record)
-            })
-            .collect();
+        let before = std::mem::replace(&mut self.remembered, remembered);
         for (key, record) in &self.remembered {
             let heard = self.live.get(key).map(|heard| heard.record.session_epoch);
             if heard.is_none_or(|session_epoch| session_epoch < record.session_epoch) {
@@ -162,7 +136,6 @@ impl Gathered {
                 index.remove(&key.0, &key.1);
             }
         }
-        self.facts_due = Some(now + FACTS_PERIOD.max(took.saturating_mul(FACTS_EASE)));
     }
 
     /// Takes the cells that revisions have.
@@ -213,29 +186,4 @@ impl KnownShare {
 
 fn key(record: &AgentRecord) -> Key {
     (record.gateway.clone(), record.instance.clone())
-}
-
-fn silent_record(facts: AgentFacts) -> AgentRecord {
-    AgentRecord {
-        gateway: facts.gateway,
-        instance: facts.instance,
-        name: facts.name,
-        labels: facts.labels,
-        version: facts.version,
-        session_epoch: facts.session_epoch,
-        seq: 0,
-        connected_ms: facts.last_seen_ms,
-        report_received_ms: None,
-        left: facts.left_ms.is_some(),
-        draining: false,
-        applied_revision: facts.applied_revision,
-        applied_hash: facts.applied_hash,
-        config_source: facts.config_source,
-        problems: facts.problems,
-        last_error: facts.rejected,
-        clock_skew_ms: 0,
-        cells: Vec::new(),
-        totals: Totals::default(),
-        overrides: HeldOverrides::default(),
-    }
 }

@@ -144,24 +144,16 @@ pub(super) async fn take(
 ) -> Picture {
     let taken = clock::instant();
     let before = before.filter(|picture| picture.failure.is_none());
-    let facts = async {
-        if gathered.wants_facts(taken) {
-            let facts = app.store.agent_facts(None).await?;
-            let took = clock::instant().saturating_duration_since(taken);
-            Ok(Some((facts, took)))
-        } else {
-            Ok(None)
-        }
-    };
+    let mut memory = std::mem::take(&mut gathered.memory);
     let config = match before {
         Some(_) => ("configuration store", READ_AGAIN_TIMEOUT),
         None => ("configuration store", READ_TIMEOUT),
     };
     let live = ("live view", READ_TIMEOUT);
-    let (changes, shares, facts, courses, orders) = tokio::join!(
+    let (changes, shares, remembered, courses, orders) = tokio::join!(
         in_time(live, app.live.changes(gathered.cursor())),
         in_time(live, app.live.shares()),
-        in_time(config, facts),
+        in_time(config, memory.news(&app.store)),
         in_time(config, app.store.courses()),
         in_time(config, app.store.all_standing_overrides(clock::now_ms()))
     );
@@ -176,8 +168,9 @@ pub(super) async fn take(
     };
 
     let mut failure = None;
-    match facts {
-        Ok(Some((facts, took))) => gathered.take_facts(app, facts, took),
+    gathered.memory = memory;
+    match remembered {
+        Ok(Some(remembered)) => gathered.take_remembered(app, remembered),
         Ok(None) => {}
         Err(error) => drop(missing("configuration store", error)),
     }

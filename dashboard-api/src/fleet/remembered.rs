@@ -1,0 +1,128 @@
+//! The agents that only the configuration store remembers, read beside the pictures: thousands of rows
+//! take a moment, and a picture that waited for them would show the news of that moment late.
+
+use super::gather::Key;
+use crate::clock;
+use lanekeeper_model::fleet::HeldOverrides;
+use lanekeeper_model::{AgentRecord, Totals};
+use lanekeeper_store::{AgentFacts, ConfigStore, Error};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+
+/// Agents that were last seen longer ago are left out of every list: one day. Each process is an
+/// agent of its own, so what restarts often would fill them.
+const REMEMBERED_MS: u64 = 24 * 60 * 60 * 1000;
+/// They are read again at most this often, unless something shows that they changed.
+const FACTS_PERIOD: Duration = Duration::from_secs(1);
+/// The time between is this many times as long as reading them took.
+const FACTS_EASE: u32 = 50;
+/// What was read longer ago, because nobody looked meanwhile, is read again. More than a statement
+/// may take.
+const READING_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// Agents as silent records.
+pub(super) type Remembered = BTreeMap<Key, Arc<AgentRecord>>;
+
+/// Reads them now and then.
+#[derive(Default)]
+pub(super) struct Memory {
+    /// When they may be read again; `None` = now, and the picture waits for it.
+    due: Option<Instant>,
+    reading: Option<Reading>,
+}
+
+struct Reading {
+    began: Instant,
+    task: JoinHandle<Result<(Remembered, Duration), Error>>,
+}
+
+impl Memory {
+    /// Something shows that they changed. What is being read may be older than that.
+    pub(super) fn doubt(&mut self) {
+        self.due = None;
+        if let Some(reading) = self.reading.take() {
+            reading.task.abort();
+        }
+    }
+
+    /// What was read since the last call, if anything. Waits for the first reading and for one that
+    /// something showed to be due.
+    ///
+    /// # Errors
+    ///
+    /// The store's. What it remembers is read again at the next call.
+    pub(super) async fn news(&mut self, store: &ConfigStore) -> Result<Option<Remembered>, Error> {
+        let now = clock::instant();
+        if self
+            .reading
+            .as_ref()
+            .is_some_and(|reading| now.saturating_duration_since(reading.began) > READING_AGE_MAX)
+        {
+            self.doubt();
+        }
+        let waits = self.due.is_none();
+        if self.reading.is_none() && self.due.is_none_or(|due| due <= now) {
+            self.reading = Some(Reading {
+                began: now,
+                task: tokio::spawn(read(store.clone())),
+            });
+        }
+        let Some(reading) = self
+            .reading
+            .as_mut()
+            .filter(|reading| waits || reading.task.is_finished())
+        else {
+            return Ok(None);
+        };
+        let read = (&mut reading.task).await;
+        self.reading = None;
+        let (remembered, took) =
+            read.unwrap_or_else(|error| Err(Error::Corrupt(error.to_string())))?;
+        let pause = FACTS_PERIOD.max(took.saturating_mul(FACTS_EASE));
+        self.due = Some(clock::instant() + pause);
+        Ok(Some(remembered))
+    }
+}
+
+async fn read(store: ConfigStore) -> Result<(Remembered, Duration), Error> {
+    let began = clock::instant();
+    let facts = store.agent_facts(None).await?;
+    let now_ms = clock::now_ms();
+    let remembered = facts
+        .into_iter()
+        .filter(|facts| now_ms.saturating_sub(facts.last_seen_ms) < REMEMBERED_MS)
+        .map(|facts| {
+            let record = Arc::new(silent_record(facts));
+            ((record.gateway.clone(), record.instance.clone()), record)
+        })
+        .collect();
+    let took = clock::instant().saturating_duration_since(began);
+    Ok((remembered, took))
+}
+
+fn silent_record(facts: AgentFacts) -> AgentRecord {
+    AgentRecord {
+        gateway: facts.gateway,
+        instance: facts.instance,
+        name: facts.name,
+        labels: facts.labels,
+        version: facts.version,
+        session_epoch: facts.session_epoch,
+        seq: 0,
+        connected_ms: facts.last_seen_ms,
+        report_received_ms: None,
+        left: facts.left_ms.is_some(),
+        draining: false,
+        applied_revision: facts.applied_revision,
+        applied_hash: facts.applied_hash,
+        config_source: facts.config_source,
+        problems: facts.problems,
+        last_error: facts.rejected,
+        clock_skew_ms: 0,
+        cells: Vec::new(),
+        totals: Totals::default(),
+        overrides: HeldOverrides::default(),
+    }
+}
