@@ -303,15 +303,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_unknown_kinds_are_passed_over() {
+    fn keys_that_cannot_be_read_do_not_spoil_the_others() {
         let keys = parse(
             br#"{"keys": [
-                {"kty": "XYZ", "kid": "strange"},
+                17, {"kty": "EC", "kid": ["strange"]}, {"kty": "XYZ", "kid": "strange"},
                 {"kty": "EC", "use": "sig", "alg": "ES256", "kid": "ec", "crv": "P-256",
                  "x": "AA", "y": "AA"}]}"#,
         )
         .unwrap();
-        assert!(keys.find("ec").is_some() && keys.find("strange").is_none());
+        assert!(keys.find("ec").is_some(), "{keys:?}");
         assert!(matches!(parse(b"{ torn"), Err(KeysError::Form(_))));
         assert!(matches!(parse(b"[]"), Err(KeysError::Form(_))));
     }
