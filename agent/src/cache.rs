@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 mod orders;
 mod writer;
 
+use orders::Moment;
 pub(crate) use writer::Writer;
 
 /// First word of the header.
@@ -146,7 +147,8 @@ impl Cache {
             self.spare_previous = true;
         }
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
-        match self.read_orders(u64::try_from(since.as_millis()).unwrap_or(u64::MAX)) {
+        let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
+        match self.read_orders(&Moment::at(now_ms)) {
             Ok(orders) => found.orders = orders,
             Err(error) => found.orders_fault = Some(error),
         }

@@ -23,6 +23,16 @@ pub(crate) fn unix_now() -> Duration {
         .unwrap_or_default()
 }
 
+/// The name of this start of the machine and how long ago it was, suspensions included; `None` where
+/// the system does not tell.
+pub(crate) fn boot() -> Option<(String, Duration)> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let uptime = std::fs::read_to_string("/proc/uptime").ok()?;
+    let secs = uptime.split_whitespace().next()?.parse::<f64>().ok()?;
+    let since = Duration::try_from_secs_f64(secs).ok()?;
+    Some((id.trim().to_owned(), since))
+}
+
 /// A fresh random number in `[0, 1)`, which spreads cooldowns and backoffs.
 pub(crate) fn jitter() -> f64 {
     rand::random::<f64>()

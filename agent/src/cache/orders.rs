@@ -1,9 +1,11 @@
 //! The operators' latest orders, for a start that finds no control plane.
 //!
-//! The end of an order is kept twice: as a wall time, since time passes while no process runs, and as
-//! what was left at the last write, since the wall clock may be set back meanwhile. The earlier of
-//! the two counts, and the file is written again while orders stand, so that an order outlives its
-//! end by [`REFRESH_INTERVAL`] at most, and that only where the clock was set back.
+//! What is left of an order is kept with the moment of the write, which is told twice: by the time
+//! since the machine's start, which nobody sets, and by the wall clock, for a start of the machine in
+//! between. Whichever says that more time has passed counts, so no step of the wall clock makes an
+//! order longer while the machine runs. The file is written again while orders stand, so that a
+//! machine that was off and whose clock was set back meanwhile adds little more than the time it was
+//! off.
 
 use std::fs;
 use std::io;
@@ -15,6 +17,7 @@ use lanekeeper_proto::limits::{NAME_BYTES_MAX, OVERRIDES_MAX};
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, Error, UNFINISHED, seal, unseal};
+use crate::clock;
 
 const ORDERS: &str = "orders";
 /// First word of the header.
@@ -24,31 +27,63 @@ const FILE_BYTES_MAX: u64 = (OVERRIDES_MAX * (8 * NAME_BYTES_MAX + 256)) as u64;
 /// Time between two writes while orders stand.
 pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
+/// A moment as it can be told after a restart.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Moment {
+    /// Wall time in unix milliseconds.
+    wall_ms: u64,
+    /// Names the start of the machine, where the system does.
+    boot: Option<String>,
+    /// Since the start of the machine.
+    uptime_ms: u64,
+}
+
+impl Moment {
+    /// This moment, at wall time `wall_ms`.
+    pub(super) fn at(wall_ms: u64) -> Self {
+        let boot = clock::boot();
+        Self {
+            wall_ms,
+            uptime_ms: boot.as_ref().map_or(0, |(_, since)| millis(*since)),
+            boot: boot.map(|(id, _)| id),
+        }
+    }
+
+    /// The milliseconds that have passed since an earlier moment, as far as can be told.
+    fn since(&self, earlier: &Self) -> u64 {
+        let by_wall = self.wall_ms.saturating_sub(earlier.wall_ms);
+        let same_boot = self.boot.is_some() && self.boot == earlier.boot;
+        let by_uptime = self.uptime_ms.saturating_sub(earlier.uptime_ms);
+        if same_boot {
+            by_wall.max(by_uptime)
+        } else {
+            by_wall
+        }
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     gateway: String,
-    orders: Vec<KeptOrder>,
+    written: Moment,
+    /// With what was left when they were written.
+    orders: Vec<Override>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct KeptOrder {
-    /// With what was left when it was written.
-    #[serde(flatten)]
-    order: Override,
-    /// When it ends, wall time in unix milliseconds.
-    ends_ms: u64,
-}
-
-impl KeptOrder {
-    /// What is left of it; `None` when it is over.
-    fn at(self, now_ms: u64) -> Option<Override> {
-        let by_wall = self.ends_ms.saturating_sub(now_ms);
-        let remaining_ms = self.order.remaining_ms.min(by_wall);
-        (remaining_ms > 0).then_some(Override {
+/// What is left of some orders after `passed_ms`.
+fn left(orders: &[Override], passed_ms: u64) -> Vec<Override> {
+    let left = |order: &Override| {
+        let remaining_ms = order.remaining_ms.saturating_sub(passed_ms);
+        (remaining_ms > 0).then(|| Override {
             remaining_ms,
-            ..self.order
+            ..order.clone()
         })
-    }
+    };
+    orders.iter().filter_map(left).collect()
 }
 
 /// A set that was received.
@@ -72,27 +107,20 @@ impl Held {
 
     /// What still stands, with what is left of it.
     pub(super) fn at(&self, now: Instant) -> Vec<Override> {
-        let passed = now.saturating_duration_since(self.received).as_millis();
-        let passed_ms = u64::try_from(passed).unwrap_or(u64::MAX);
-        let left = |order: &Override| {
-            let remaining_ms = order.remaining_ms.saturating_sub(passed_ms);
-            (remaining_ms > 0).then(|| Override {
-                remaining_ms,
-                ..order.clone()
-            })
-        };
-        self.orders.iter().filter_map(left).collect()
+        left(
+            &self.orders,
+            millis(now.saturating_duration_since(self.received)),
+        )
     }
 }
 
 impl Cache {
-    /// Keeps the orders that stand at `now_ms`, wall time in unix milliseconds, in place of those
-    /// before.
+    /// Keeps the orders that stand now in place of those before.
     ///
     /// # Errors
     ///
     /// [`Error::Io`]: the orders before are kept.
-    pub(super) fn store_orders(&self, orders: Vec<Override>, now_ms: u64) -> Result<(), Error> {
+    pub(super) fn store_orders(&self, orders: Vec<Override>, now: Moment) -> Result<(), Error> {
         if orders.is_empty() {
             return match fs::remove_file(self.path(ORDERS)) {
                 Ok(()) => self.sync_dir(),
@@ -103,13 +131,8 @@ impl Cache {
         self.make_dir()?;
         let kept = Kept {
             gateway: self.gateway.clone(),
-            orders: orders
-                .into_iter()
-                .map(|order| KeptOrder {
-                    ends_ms: now_ms.saturating_add(order.remaining_ms),
-                    order,
-                })
-                .collect(),
+            written: now,
+            orders,
         };
         let unfinished = format!("{}-orders{UNFINISHED}", self.instance);
         let written = self
@@ -128,7 +151,7 @@ impl Cache {
     /// # Errors
     ///
     /// [`Error`] when there are some that cannot be read.
-    pub(super) fn read_orders(&self, now_ms: u64) -> Result<Vec<Override>, Error> {
+    pub(super) fn read_orders(&self, now: &Moment) -> Result<Vec<Override>, Error> {
         let Some(bytes) = self.read_bytes(ORDERS, FILE_BYTES_MAX)? else {
             return Ok(Vec::new());
         };
@@ -140,8 +163,7 @@ impl Cache {
         if kept.gateway != self.gateway {
             return Ok(Vec::new());
         }
-        let left = kept.orders.into_iter().filter_map(|kept| kept.at(now_ms));
-        Ok(left.collect())
+        Ok(left(&kept.orders, now.since(&kept.written)))
     }
 }
 
@@ -150,6 +172,7 @@ mod tests {
     use super::*;
 
     const NOW_MS: u64 = 1_700_000_000_000;
+    const HOUR_MS: u64 = 3_600_000;
 
     fn order(id: &str, action: OverrideAction, remaining_ms: u64) -> Override {
         Override {
@@ -162,44 +185,71 @@ mod tests {
     }
 
     fn hour(id: &str) -> Override {
-        order(id, OverrideAction::ForceOpen, 3_600_000)
+        order(id, OverrideAction::ForceOpen, HOUR_MS)
+    }
+
+    /// A moment of the machine's start `boot`.
+    fn moment(boot: &str, wall_ms: u64, uptime_ms: u64) -> Moment {
+        Moment {
+            wall_ms,
+            boot: Some(boot.to_owned()),
+            uptime_ms,
+        }
+    }
+
+    fn written() -> Moment {
+        moment("a", NOW_MS, 1_000)
     }
 
     fn cache(dir: &tempfile::TempDir) -> Cache {
         Cache::new(dir.path(), "edge", "instance")
     }
 
-    fn left(dir: &tempfile::TempDir, now_ms: u64) -> Vec<u64> {
-        let orders = cache(dir).read_orders(now_ms).unwrap();
-        orders.iter().map(|order| order.remaining_ms).collect()
-    }
-
-    #[test]
-    fn an_order_comes_back_with_what_is_left_of_it() {
+    fn kept() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         cache(&dir)
-            .store_orders(vec![hour("a"), hour("b")], NOW_MS)
+            .store_orders(vec![hour("a"), hour("b")], written())
             .unwrap();
-        let orders = cache(&dir).read_orders(NOW_MS + 600_000).unwrap();
-        let ids: Vec<&str> = orders.iter().map(|order| order.id.as_str()).collect();
-        assert_eq!(ids, ["a", "b"]);
-        assert_eq!(left(&dir, NOW_MS + 600_000), [3_000_000, 3_000_000]);
-        assert_eq!(left(&dir, NOW_MS + 3_600_000), [] as [u64; 0]);
+        dir
     }
 
     #[test]
-    fn no_step_of_the_wall_clock_makes_an_order_longer() {
-        let dir = tempfile::tempdir().unwrap();
-        cache(&dir).store_orders(vec![hour("a")], NOW_MS).unwrap();
-        for back_ms in [1, 3_600_000, 10 * 3_600_000, NOW_MS] {
-            assert_eq!(left(&dir, NOW_MS - back_ms), [3_600_000], "{back_ms}");
+    fn orders_come_back_with_what_is_left_of_them_whatever_the_clocks_say() {
+        let dir = kept();
+        for (now, left_ms) in [
+            (moment("a", NOW_MS + 600_000, 601_000), 3_000_000),
+            (moment("a", NOW_MS + HOUR_MS, 1_000 + HOUR_MS), 0),
+            // The wall clock was set back, the process started again.
+            (moment("a", NOW_MS - 5 * HOUR_MS, 601_000), 3_000_000),
+            (moment("a", 0, 1_000 + HOUR_MS), 0),
+            // It was set forward.
+            (moment("a", NOW_MS + 9 * HOUR_MS, 601_000), 0),
+            // The machine started again.
+            (moment("b", NOW_MS + 600_000, 10), 3_000_000),
+            (moment("b", NOW_MS - HOUR_MS, 10), HOUR_MS),
+            (moment("b", NOW_MS - HOUR_MS, 9 * HOUR_MS), HOUR_MS),
+        ] {
+            let orders = cache(&dir).read_orders(&now).unwrap();
+            let left: Vec<u64> = orders.iter().map(|order| order.remaining_ms).collect();
+            let expected = if left_ms > 0 {
+                vec![left_ms; 2]
+            } else {
+                vec![]
+            };
+            assert_eq!(left, expected, "{now:?}");
         }
-        assert_eq!(left(&dir, NOW_MS + 30 * 3_600_000), [] as [u64; 0]);
+    }
+
+    #[test]
+    fn this_machine_tells_how_long_it_has_run() {
+        let moment = Moment::at(NOW_MS);
+        assert_eq!(moment.boot.is_some(), moment.uptime_ms > 0);
+        assert_eq!(Moment::at(NOW_MS).boot, moment.boot);
     }
 
     #[test]
     fn what_is_written_again_is_what_is_left() {
-        let received = crate::clock::now();
+        let received = clock::now();
         let resets = order("r", OverrideAction::Reset, 60_000);
         let short = order("s", OverrideAction::Drain, 1_000);
         let held = Held::new(&[hour("a"), resets, short], received);
@@ -212,29 +262,28 @@ mod tests {
     #[test]
     fn an_empty_set_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
-        let cache = cache(&dir);
-        cache.store_orders(Vec::new(), NOW_MS).unwrap();
-        cache.store_orders(vec![hour("a")], NOW_MS).unwrap();
+        cache(&dir).store_orders(Vec::new(), written()).unwrap();
+        let dir = kept();
         assert!(dir.path().join(ORDERS).exists());
-        cache.store_orders(Vec::new(), NOW_MS).unwrap();
+        cache(&dir).store_orders(Vec::new(), written()).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
     fn a_damaged_file_and_one_of_another_gateway_hold_no_orders() {
-        let dir = tempfile::tempdir().unwrap();
-        cache(&dir).store_orders(vec![hour("a")], NOW_MS).unwrap();
+        let dir = kept();
         let other = Cache::new(dir.path(), "other", "instance");
-        assert_eq!(other.read_orders(NOW_MS).unwrap(), []);
+        assert_eq!(other.read_orders(&written()).unwrap(), []);
         let path = dir.path().join(ORDERS);
         let whole = fs::read(&path).unwrap();
+        let read = || cache(&dir).read_orders(&written());
         for length in (0..whole.len()).step_by(13) {
             fs::write(&path, &whole[..length]).unwrap();
-            let damaged = cache(&dir).read_orders(NOW_MS).unwrap_err().to_string();
+            let damaged = read().unwrap_err().to_string();
             assert!(damaged.contains("orders is damaged"), "{damaged}");
         }
         let text = String::from_utf8(whole).unwrap();
         fs::write(&path, text.replace("gpt", "gpu")).unwrap();
-        cache(&dir).read_orders(NOW_MS).unwrap_err();
+        read().unwrap_err();
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use lanekeeper_model::Override;
 
-use super::orders::{Held, REFRESH_INTERVAL};
+use super::orders::{Held, Moment, REFRESH_INTERVAL};
 use super::{Cache, Entry, Error};
 use crate::clock;
 use crate::status::{Status, Topic};
@@ -102,7 +102,7 @@ fn is_standing(wish: &Wish) -> bool {
 fn fulfil(cache: &mut Cache, wish: &Wish) -> Result<(), Error> {
     let orders = wish.orders.as_ref().map_or(Ok(()), |held| {
         let now_ms = u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX);
-        cache.store_orders(held.at(clock::now()), now_ms)
+        cache.store_orders(held.at(clock::now()), Moment::at(now_ms))
     });
     let entry = match &wish.entry {
         Some(entry) => cache.store(entry),
