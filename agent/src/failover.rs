@@ -80,7 +80,7 @@ enum Last {
 /// What one attempt leads to.
 enum Step {
     Done(Response<Body>),
-    Next(Visit),
+    Next(Box<Visit>),
 }
 
 /// One request on its way.
@@ -100,9 +100,9 @@ struct Route<'a> {
 
 /// Serves one request on `pool`. `waited` is what the caller took to send its body.
 pub(crate) async fn run(
-    job: Job,
+    job: Box<Job>,
     pool: Arc<Pool>,
-    mut visit: Visit,
+    mut visit: Box<Visit>,
     waited: Duration,
 ) -> Response<Body> {
     visit.enter(&pool.state);
@@ -128,11 +128,11 @@ pub(crate) async fn run(
 }
 
 impl Route<'_> {
-    async fn serve(&mut self, mut visit: Visit) -> Response<Body> {
+    async fn serve(&mut self, mut visit: Box<Visit>) -> Response<Body> {
         loop {
             let chosen = match self.choose().await {
                 Ok(chosen) => chosen,
-                Err(exhaustion) => return self.give_up(exhaustion, visit),
+                Err(exhaustion) => return self.give_up(exhaustion, *visit),
             };
             if let Some(reason) = self.reason.take() {
                 visit.count_failover(reason);
@@ -156,7 +156,7 @@ impl Route<'_> {
     }
 
     /// Tries the chosen member, in place again where the pool says so.
-    async fn attempt(&mut self, chosen: Chosen, visit: Visit) -> Step {
+    async fn attempt(&mut self, chosen: Chosen, visit: Box<Visit>) -> Step {
         let pool = Arc::clone(&self.pool);
         let Some(member) = pool.members.get(chosen.position) else {
             return Step::Next(visit);
@@ -249,7 +249,7 @@ impl Route<'_> {
     }
 
     /// A further grant on the same lane, after a wait of full jitter.
-    async fn again(&self, member: &Member, backoff: Duration, left: u32) -> Option<Grant> {
+    async fn again(&self, member: &Member, backoff: Duration, left: u32) -> Option<Box<Grant>> {
         let done = self.pool.failover.same_lane_retries.saturating_sub(left);
         let ceiling = backoff.saturating_mul(1 << done.min(MAX_BACKOFF_DOUBLINGS));
         let wait = ceiling.mul_f64(clock::jitter());
@@ -325,8 +325,8 @@ impl Route<'_> {
     fn deliver(
         &self,
         answer: Answer,
-        mut grant: Grant,
-        visit: Visit,
+        mut grant: Box<Grant>,
+        visit: Box<Visit>,
         passthrough: bool,
     ) -> Response<Body> {
         let waits = matches!(&answer.body, AnswerBody::Running(running) if !running.content);
@@ -347,8 +347,8 @@ impl Route<'_> {
     fn relay(
         &self,
         answer: Answer,
-        mut grant: Grant,
-        visit: Visit,
+        mut grant: Box<Grant>,
+        visit: Box<Visit>,
         booking: (Proof, RequestOutcome),
         passthrough: bool,
     ) -> Response<Body> {

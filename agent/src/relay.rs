@@ -67,7 +67,7 @@ pub(crate) struct Relay {
     /// The answer is a stream of frames, so that the caller can be told of its death.
     has_frames: bool,
     /// What is booked at the end; gone once it is booked.
-    books: Option<(Grant, Visit)>,
+    books: Option<(Box<Grant>, Box<Visit>)>,
     /// The proof and outcome of a good end.
     good_end: (Proof, RequestOutcome),
 }
@@ -92,8 +92,8 @@ impl Relay {
     pub(crate) fn new(
         running: Running,
         origin: Origin,
-        grant: Grant,
-        visit: Visit,
+        grant: Box<Grant>,
+        visit: Box<Visit>,
         good_end: (Proof, RequestOutcome),
     ) -> Self {
         let mut relay = Self {

@@ -67,10 +67,11 @@ impl Visit {
         most: usize,
         cut: Cut,
         now: Instant,
-    ) -> Option<Self> {
+    ) -> Option<Box<Self>> {
         counters.requests.fetch_add(1, Ordering::Relaxed);
         let before = counters.inflight.fetch_add(1, Ordering::AcqRel);
-        let visit = Self {
+        // On the heap, because it passes through several futures that would each hold it.
+        let visit = Box::new(Self {
             counters: Arc::clone(counters),
             pool: None,
             caller: None,
@@ -78,7 +79,7 @@ impl Visit {
             trace: None,
             began: now,
             ended: false,
-        };
+        });
         if before < most as u64 {
             Some(visit)
         } else {

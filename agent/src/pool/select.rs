@@ -345,7 +345,8 @@ impl Pool {
 /// A member, by its position, and what its attempt holds.
 pub(crate) struct Chosen {
     pub(crate) position: usize,
-    pub(crate) grant: Grant,
+    /// On the heap, because it passes through several futures that would each hold it.
+    pub(crate) grant: Box<Grant>,
 }
 
 /// Why a chosen member could not be had after all.
@@ -393,18 +394,19 @@ impl Member {
     }
 
     /// A further grant for a lane that this request has just failed on.
-    pub(crate) fn claim_again(&self, endpoint: &str, now: Instant) -> Option<Grant> {
+    pub(crate) fn claim_again(&self, endpoint: &str, now: Instant) -> Option<Box<Grant>> {
         self.claim(endpoint, false, now).ok()
     }
 
-    fn claim(&self, endpoint: &str, in_turn: bool, now: Instant) -> Result<Grant, Denied> {
+    fn claim(&self, endpoint: &str, in_turn: bool, now: Instant) -> Result<Box<Grant>, Denied> {
         let permit = self.permit(in_turn).ok_or(Denied::Saturated)?;
         if !self.lane.state.try_spend() {
             return Err(Denied::Spent);
         }
         // From here on the grant gives back whatever was taken, whichever step fails.
         let cell = self.cell(endpoint);
-        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        let grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        let mut grant = Box::new(grant);
         if let Some(provider) = self.lane.provider.cell(endpoint) {
             match provider.admit(now, self.lease()) {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
@@ -422,13 +424,14 @@ impl Member {
 
     /// Like [`Member::claim`] for an attempt that goes out although the cells would refuse it; its
     /// result does not move a cell that does.
-    fn claim_degraded(&self, endpoint: &str, now: Instant) -> Option<Grant> {
+    fn claim_degraded(&self, endpoint: &str, now: Instant) -> Option<Box<Grant>> {
         let permit = self.permit(false)?;
         if !self.lane.state.try_spend() {
             return None;
         }
         let cell = self.cell(endpoint);
-        let mut grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        let grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        let mut grant = Box::new(grant);
         if let Some(provider) = self.lane.provider.cell(endpoint) {
             match provider.admit_degraded(now, self.lease()) {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {

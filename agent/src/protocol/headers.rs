@@ -112,7 +112,7 @@ pub fn upstream_request(
     provider: &ProviderHeaders,
     credential: Credential,
 ) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(caller.len() + provider.extra.len() + 4);
+    let mut headers = HeaderMap::with_capacity(caller.len() + provider.extra.len() + 2);
     headers.insert(HOST, provider.host.clone());
     let named = Named::by_connection(caller);
     for (name, value) in caller {
@@ -277,6 +277,11 @@ fn stays_here(name: &str) -> bool {
             .any(|prefix| name.starts_with(prefix))
 }
 
+/// What most connections say, which is no header name that is not hop-by-hop anyway.
+const fn is_usual(option: &[u8]) -> bool {
+    option.eq_ignore_ascii_case(b"keep-alive") || option.eq_ignore_ascii_case(b"close")
+}
+
 /// The header names that `Connection` declares to be of this hop.
 struct Named(Vec<String>);
 
@@ -285,15 +290,13 @@ impl Named {
         let names = headers
             .get_all(CONNECTION)
             .iter()
+            // Nearly always it is one of these alone.
+            .filter(|value| !is_usual(value.as_bytes()))
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','))
             .map(str::trim)
             // Most requests name only these two, which are hop-by-hop or no header at all.
-            .filter(|name| {
-                !name.is_empty()
-                    && !name.eq_ignore_ascii_case("keep-alive")
-                    && !name.eq_ignore_ascii_case("close")
-            })
+            .filter(|name| !name.is_empty() && !is_usual(name.as_bytes()))
             .map(str::to_ascii_lowercase);
         Self(names.collect())
     }

@@ -6,11 +6,13 @@
 //! that allocates nothing; only the bytes of keys and of the model name are looked at as text.
 
 mod names;
+mod plain;
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 pub use names::model_names;
+use plain::plain_len;
 
 /// Arrays and objects nested deeper than this are refused.
 pub const MAX_DEPTH: u32 = 128;
@@ -400,25 +402,10 @@ impl<'a> Scan<'a> {
     }
 
     fn string_tail(&mut self) -> Result<Range<usize>, LocateError> {
-        /// Block size the compiler turns into a few vector instructions.
-        const BLOCK: usize = 32;
         let from = self.at;
         loop {
-            while let Some(block) = self.body.get(self.at..self.at + BLOCK) {
-                if block
-                    .iter()
-                    .fold(false, |found, byte| found | is_special(*byte))
-                {
-                    break;
-                }
-                self.at += BLOCK;
-            }
             let rest = self.body.get(self.at..).unwrap_or_default();
-            let skip = rest
-                .iter()
-                .position(|byte| is_special(*byte))
-                .unwrap_or(rest.len());
-            self.at += skip;
+            self.at += plain_len(rest);
             match self.next()? {
                 b'"' => return Ok(from..self.at - 1),
                 b'\\' => self.escape()?,
@@ -476,11 +463,6 @@ impl<'a> Scan<'a> {
             self.at += 1;
         }
     }
-}
-
-/// Bytes that end or break the plain run of a string.
-const fn is_special(byte: u8) -> bool {
-    byte < 0x20 || byte == b'"' || byte == b'\\'
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! other without a task switch, and dropping the request or the body closes the socket at once.
 
 use std::future::poll_fn;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
 use http::{Request, Response};
@@ -49,13 +49,24 @@ impl Link {
     }
 
     /// Sends a request and waits for the head of its answer.
-    pub(super) async fn exchange(
+    pub(super) fn exchange(
         &mut self,
         request: Request<BodyChain>,
-    ) -> Result<Response<Incoming>, Broken> {
+    ) -> impl Future<Output = Result<Response<Incoming>, Broken>> {
         let mark = self.traffic.begin();
         let body = request.body().len();
-        let mut answer = pin!(self.sender.send_request(request));
+        // On the heap, because an async function would hold the large request twice, and with it
+        // every connection to a caller.
+        let answer = Box::pin(self.sender.send_request(request));
+        self.answered(mark, body, answer)
+    }
+
+    async fn answered(
+        &mut self,
+        mark: Mark,
+        body: u64,
+        mut answer: Pin<Box<impl Future<Output = hyper::Result<Response<Incoming>>>>>,
+    ) -> Result<Response<Incoming>, Broken> {
         let connection = &mut self.connection;
         let finished = &mut self.finished;
         let answered = poll_fn(|cx| {

@@ -3,11 +3,11 @@
 #![no_main]
 
 use bytes::Bytes;
-use lanekeeper_agent::protocol::Protocol;
-use lanekeeper_agent::protocol::classify::Disposition;
+use lanekeeper_agent::protocol::classify::{Disposition, Rules};
 use lanekeeper_agent::protocol::frames::{self, FrameKind};
-use lanekeeper_agent::protocol::sse::Frame;
+use lanekeeper_agent::protocol::sse::{Frame, SseReader};
 use lanekeeper_agent::protocol::usage;
+use lanekeeper_agent::protocol::{Dialect, Protocol};
 use lanekeeper_fuzz::{dialect, rules};
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
@@ -35,6 +35,19 @@ fn tells_error(protocol: Protocol, frame: &Frame) -> bool {
     }
 }
 
+/// What passes unread is whole frames, each of which the quick look calls content.
+fn passes_only_content(dialect: Dialect, rules: Rules<'_>, raw: &[u8]) {
+    let run = frames::plain_run(rules.protocol, raw);
+    let mut reader = SseReader::new();
+    reader.push(Bytes::copy_from_slice(&raw[..run]));
+    let mut whole = 0;
+    while let Ok(Some(frame)) = reader.next_frame() {
+        whole += frame.raw.len();
+        assert_eq!(frames::watch(rules, dialect, &frame), FrameKind::Content);
+    }
+    assert_eq!(whole, run);
+}
+
 fuzz_target!(|data: &[u8]| {
     let [chosen, flags, raw @ ..] = data else {
         return;
@@ -60,4 +73,5 @@ fuzz_target!(|data: &[u8]| {
     if let Some(data) = frame.data() {
         _ = usage::read(&data);
     }
+    passes_only_content(dialect, rules, raw);
 });

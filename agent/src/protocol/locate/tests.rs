@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use serde_json::Value;
 
+use super::plain::is_special;
 use super::*;
 
 #[test]
@@ -216,5 +217,23 @@ fn body_that_is_no_utf8_is_refused_wherever_the_bytes_stand() {
         (b"{\"model\":\"a\",\"x\":\"\xe4\xb8\"}", 18),
     ] {
         assert_eq!(locate(body), Err(LocateError::NotUtf8 { offset }));
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(4096))]
+
+    #[test]
+    fn plain_run_of_a_string_ends_at_its_first_special_byte(
+        mut bytes in proptest::collection::vec(0x20u8..=0xff, 0..100),
+        special in proptest::sample::select(vec![b'"', b'\\', 0, 0x1f, b'a', 0x7f, 0x80, 0xff]),
+        place in proptest::prelude::any::<proptest::sample::Index>(),
+    ) {
+        if !bytes.is_empty() {
+            let place = place.index(bytes.len());
+            bytes[place] = special;
+        }
+        let expected = bytes.iter().position(|byte| is_special(*byte)).unwrap_or(bytes.len());
+        proptest::prop_assert_eq!(plain_len(&bytes), expected, "{:?}", bytes);
     }
 }
