@@ -25,7 +25,7 @@ mod tokens;
 use crate::{Config, clock, run};
 use lanekeeper_model::AgentRecord;
 use lanekeeper_store::{
-    Change, ConfigStore, ExposeSecret, LiveView, MemoryLive, NewToken, Role, TokenRow,
+    AgentFacts, Change, ConfigStore, ExposeSecret, LiveView, MemoryLive, NewToken, Role, TokenRow,
 };
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -230,6 +230,27 @@ fn agent(name: &str) -> AgentRecord {
         cells: Vec::new(),
         totals: lanekeeper_model::Totals::default(),
         overrides: lanekeeper_model::fleet::HeldOverrides::default(),
+    }
+}
+
+/// What the configuration store knows of the same agent.
+fn facts(record: &AgentRecord) -> AgentFacts {
+    AgentFacts {
+        gateway: record.gateway.clone(),
+        instance: record.instance.clone(),
+        name: record.name.clone(),
+        labels: record.labels.clone(),
+        version: record.version.clone(),
+        session_epoch: 1,
+        applied_revision: 1,
+        applied_hash: String::new(),
+        config_source: record.config_source,
+        problems: Vec::new(),
+        rejected: None,
+        first_seen_ms: clock::now_ms(),
+        last_seen_ms: clock::now_ms(),
+        left_ms: None,
+        identity: None,
     }
 }
 

@@ -132,6 +132,8 @@ pub(crate) async fn replace(
          body = RevisionInfo),
         (status = 400, description = "The patched document has errors; all are listed",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 409, description = "Others change it at every moment; nothing changed",
+         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
         (status = 412, description = "Another revision is current; its ETag is in the answer",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
         (status = 428, description = "If-Match is missing",

@@ -64,23 +64,7 @@ async fn a_forgotten_agent_is_in_no_list() {
     server.create_edge().await;
     let record = agent("one");
     server.report(&record).await;
-    let facts = lanekeeper_store::AgentFacts {
-        gateway: record.gateway.clone(),
-        instance: record.instance.clone(),
-        name: record.name.clone(),
-        labels: record.labels.clone(),
-        version: record.version.clone(),
-        session_epoch: 1,
-        applied_revision: 1,
-        applied_hash: String::new(),
-        config_source: record.config_source,
-        problems: Vec::new(),
-        rejected: None,
-        first_seen_ms: clock::now_ms(),
-        last_seen_ms: clock::now_ms(),
-        left_ms: None,
-        identity: None,
-    };
+    let facts = facts(&record);
     server.store.record_agent(&facts).await.unwrap();
     let listed = |count: usize| {
         move |body: &Value| {

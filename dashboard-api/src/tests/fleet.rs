@@ -340,6 +340,21 @@ async fn a_stream_begins_with_a_snapshot_and_goes_on_with_changes() {
 }
 
 #[tokio::test]
+async fn a_stream_begins_with_a_snapshot_whatever_event_a_client_saw_last() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    for last in ["", "7", "nonsense"] {
+        let asked = server
+            .request(Method::GET, &format!("{STATE}/stream"))
+            .header("last-event-id", last);
+        let mut answer = asked.send().await.unwrap();
+        let begin = answer.chunk().await.unwrap().unwrap();
+        assert!(begin.starts_with(b"event: snapshot\n"), "{last}: {begin:?}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_stream_ends_with_its_token() {
     let server = Server::start().await;
     let (row, token) = server.token(Role::Viewer, None).await;
