@@ -15,7 +15,7 @@ use lanekeeper_store::{AgentFacts, Course, Revision, Standing};
 use tokio::sync::watch;
 
 use crate::config_watch;
-use crate::copies::DUPLICATE_WAIT;
+use crate::copies::{DUPLICATE_WAIT, is_living};
 use crate::intake::facts;
 use crate::outbox::{Key, Outcome, Shelf};
 use crate::outgoing::Outgoing;
@@ -40,6 +40,8 @@ const OUTBOX_MAX: usize = 10_000;
 pub enum Written {
     /// It is stored, or was not needed.
     Done,
+    /// A later session of the agent is there.
+    Older,
     /// The store did not answer.
     Away,
 }
@@ -47,7 +49,7 @@ pub enum Written {
 impl From<Written> for Outcome {
     fn from(written: Written) -> Self {
         match written {
-            Written::Done => Self::Written,
+            Written::Done | Written::Older => Self::Written,
             Written::Away => Self::Away,
         }
     }
@@ -163,10 +165,18 @@ impl Replica {
         self.orders.learn(gateway, standing.into());
     }
 
-    /// Takes the first message of a stream.
-    pub fn open(&mut self, stream: u64, hello: Hello, now: Instant, now_ms: u64) {
+    /// Takes the first message of a stream. `later` is what the live view knows of a later session of
+    /// the instance than the one that the Hello names.
+    pub fn open(
+        &mut self,
+        stream: u64,
+        hello: Hello,
+        later: Option<&AgentRecord>,
+        now: Instant,
+        now_ms: u64,
+    ) {
         let mut outgoing = Outgoing::default();
-        let open = match self.enter(hello, now, now_ms) {
+        let open = match self.enter(hello, later, now, now_ms) {
             Ok((open, effects)) => {
                 self.carry_out(&open, effects, &mut outgoing, now_ms);
                 Some(open)
@@ -182,27 +192,34 @@ impl Replica {
     fn enter(
         &mut self,
         hello: Hello,
+        later: Option<&AgentRecord>,
         now: Instant,
         now_ms: u64,
     ) -> Result<(Open, Vec<Effect>), Goodbye> {
         let protocol = negotiate(&hello)?;
+        let duplicate = || Goodbye {
+            reason: GoodbyeReason::Duplicate,
+            detail: String::new(),
+            reconnect_after: DUPLICATE_WAIT,
+            jitter: DUPLICATE_WAIT,
+        };
+        if later.is_some_and(|later| is_living(later, &self.rules, now_ms)) {
+            return Err(duplicate());
+        }
         let (subscription, _) = self
             .config
             .subscribe(&hello.gateway, &hello.name, &hello.labels);
         let mut targets = subscription.targets;
         let mut orders = self.orders.subscribe(&hello.gateway);
         let mut control_epoch = self.control_epoch.subscribe();
-        let session_epoch = self.epochs.next(now_ms, hello.previous_session_epoch);
+        let previous = hello.previous_session_epoch;
+        let passed = previous.max(later.map(|later| later.session_epoch));
+        let session_epoch = self.epochs.next(now_ms, passed);
         let key = (hello.gateway.clone(), hello.instance.clone());
         let entered = self
             .sessions
-            .enter(key, session_epoch, hello.previous_session_epoch)
-            .map_err(|_| Goodbye {
-                reason: GoodbyeReason::Duplicate,
-                detail: String::new(),
-                reconnect_after: DUPLICATE_WAIT,
-                jitter: DUPLICATE_WAIT,
-            })?;
+            .enter(key, session_epoch, previous)
+            .map_err(|_| duplicate())?;
         let target = targets.borrow_and_update().clone();
         let target = target.map(|it| Arc::clone(it.of(&hello.name, &hello.labels)));
         let opening = Opening {
@@ -395,6 +412,9 @@ impl Replica {
 
     /// Tells what came of writing a record.
     pub fn record_written(&mut self, due: Due<AgentRecord>, written: Written) {
+        if written == Written::Older {
+            self.sessions.outlived(&due.key, due.value.session_epoch);
+        }
         self.records.done(due.key, due.notable, written.into());
     }
 

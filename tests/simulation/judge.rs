@@ -13,15 +13,12 @@
 
 use crate::store::{Done, Store};
 use lanekeeper_breaker::limits::PROBE_LEASE_MIN;
-use lanekeeper_model::{AgentRecord, CellReport, LaneName, PoolName, Report};
+use lanekeeper_model::{AgentRecord, CellReport, LaneName, Override, PoolName, Report};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What the receive times of servers may be off by: their clocks differ.
 pub const CLOCKS_DIFFER: Duration = Duration::from_secs(4);
-/// An order may reach an agent so long after it was sent, and lasts so much longer there.
-const ORDER_TRANSIT: Duration = Duration::from_secs(90);
-
 /// An invariant was broken.
 #[derive(Debug, Clone)]
 pub struct Violation {
@@ -152,24 +149,23 @@ impl Judge {
         self.probes.remove(&key);
     }
 
-    /// A cell refused for the sake of an order: there has to be one.
+    /// A cell refused for the sake of an order: there has to be one that was given to the agent, in
+    /// its time, and an operator who gave it. `given` is the agent's latest set, with its ends.
     pub fn obeys(
         &mut self,
         instance: &str,
-        labels: &BTreeMap<String, String>,
+        given: &[(Override, Duration)],
         cell: &(PoolName, LaneName),
         store: &Store,
         now: Duration,
-        now_ms: u64,
     ) {
-        let grace = (ORDER_TRANSIT + CLOCKS_DIFFER).as_millis() as u64;
-        let justified = store.orders_ever.iter().any(|row| {
-            row.order.selects(labels)
-                && row.order.concerns(&cell.0, &cell.1)
-                && now_ms <= row.order.expires_ms + grace
+        let justified = given.iter().any(|(order, until)| {
+            let ordered = store.orders_ever.iter().any(|row| row.order.id == order.id);
+            let concerns = order.pool.as_ref().is_none_or(|pool| *pool == cell.0);
+            ordered && concerns && order.lane == cell.1 && now <= *until
         });
         if !justified {
-            let what = format!("{instance} refuses {cell:?} at {now:?} for an order that is over");
+            let what = format!("{instance} refuses {cell:?} without an order in its time");
             self.broken("I6", what);
         }
     }

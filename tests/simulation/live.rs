@@ -87,6 +87,20 @@ impl Live {
         }
     }
 
+    /// The record of a later session than this.
+    pub fn later_session(
+        &self,
+        gateway: &str,
+        instance: &str,
+        than: u64,
+        now: Duration,
+    ) -> Option<AgentRecord> {
+        if now < self.away_until {
+            return None;
+        }
+        at_once(self.memory.later_session(gateway, instance, than))
+    }
+
     pub fn records(&self, gateway: &str, now: Duration) -> Result<Vec<AgentRecord>, Away> {
         if now < self.away_until {
             return Err(Away);

@@ -97,35 +97,42 @@ fn a_seed_is_one_history() {
     assert_eq!((one.events, one.digest), (two.events, two.digest));
 }
 
-/// The invariant that a sabotaged fleet breaks, in some history.
-fn broken_by(sabotage: Sabotage) -> Option<&'static str> {
-    (100..140).find_map(|seed| {
+/// The first history of a small fleet, from a seed on, in which a sabotage breaks an invariant.
+fn broken_by(sabotage: Sabotage, first: u64) -> Option<(u64, &'static str)> {
+    (first..first + 40).find_map(|seed| {
         let settings = Settings {
+            agents: 12,
             sabotage: Some(sabotage),
             ..settings(seed)
         };
-        play(&settings)
-            .violation
-            .map(|violation| violation.invariant)
+        let violation = play(&settings).violation?;
+        Some((seed, violation.invariant))
     })
 }
 
 #[test]
 fn every_broken_rule_is_noticed() {
+    // The seeds only save time: a later one serves as well.
     let rules = [
-        (Sabotage::ForgetEpoch, "I1"),
-        (Sabotage::NeverPoll, "I2"),
-        (Sabotage::RememberRefusals, "I2"),
-        (Sabotage::DropOrders, "I2"),
-        (Sabotage::ConfirmEarly, "I3"),
-        (Sabotage::PutBlindly, "I4"),
-        (Sabotage::NeverStale, "I5"),
-        (Sabotage::OrdersForever, "I6"),
-        (Sabotage::ServeConnectedOnly, "I6"),
-        (Sabotage::TwoProbes, "I7"),
-        (Sabotage::ForgetKeys, "I8"),
+        (Sabotage::ForgetEpoch, "I1", 108),
+        (Sabotage::NeverPoll, "I2", 100),
+        (Sabotage::RememberRefusals, "I2", 104),
+        (Sabotage::DropOrders, "I2", 100),
+        (Sabotage::ConfirmEarly, "I3", 108),
+        (Sabotage::PutBlindly, "I4", 131),
+        (Sabotage::NeverStale, "I5", 100),
+        (Sabotage::OrdersForever, "I6", 101),
+        (Sabotage::ServeConnectedOnly, "I6", 100),
+        (Sabotage::TwoProbes, "I7", 107),
+        (Sabotage::ForgetKeys, "I8", 104),
     ];
-    for (sabotage, invariant) in rules {
-        assert_eq!(broken_by(sabotage), Some(invariant), "{sabotage:?}");
+    for (sabotage, invariant, first) in rules {
+        let broken = broken_by(sabotage, first);
+        println!("{sabotage:?}: {broken:?}");
+        assert_eq!(
+            broken.map(|(_, invariant)| invariant),
+            Some(invariant),
+            "{sabotage:?}"
+        );
     }
 }

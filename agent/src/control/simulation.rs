@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use lanekeeper_breaker::{Admission, Cause, CauseKind, Policy, RefusalReason, Ticket};
+use lanekeeper_breaker::Policy;
 use lanekeeper_model::{
-    CellReport, ConfigSource, Gateway, LaneName, PoolName, Problem, ProviderName, Report, Totals,
+    ConfigSource, Gateway, LaneName, PoolName, Problem, ProviderName, Report, Totals, digest,
 };
 use lanekeeper_proto::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
@@ -28,9 +28,13 @@ use super::overrides::Given;
 use super::report::{fit_errors, fit_texts, select};
 use super::session::{Leave, Lineage, Session, Step};
 use crate::adopt::{Adopter, Expected};
-use crate::cells::{CellSlot, Circumstances, Label, Proof};
+use crate::cells::{CellSlot, Label};
 use crate::orders::{Orders, concerns};
 use crate::status::{Status, VERSION};
+
+mod requests;
+
+pub use requests::Attempt;
 
 /// How long a server may take to open the stream.
 pub const OPEN_TIMEOUT: Duration = super::link::OPEN_TIMEOUT;
@@ -78,24 +82,6 @@ impl From<Leave> for Ended {
             Leave::Protocol(_) | Leave::NoWelcome | Leave::NoAck => None,
         };
         Self { reason, goodbye }
-    }
-}
-
-/// An admitted attempt.
-pub struct Attempt {
-    cell: Arc<CellSlot>,
-    ticket: Ticket,
-}
-
-impl Attempt {
-    /// Its result decides about a half-open cell.
-    pub fn is_probe(&self) -> bool {
-        self.ticket.is_probe()
-    }
-
-    /// The generation of the cell that admitted it.
-    pub fn generation(&self) -> u64 {
-        self.ticket.generation()
     }
 }
 
@@ -421,7 +407,9 @@ impl Agent {
         let link = self.link.as_mut()?;
         let limits = link.session.limits()?;
         let numbered = link.session.number(now, jitter)?;
-        let (cells, _) = select(self.cells(now), numbered.dense, limits);
+        let cells = self.cells(now);
+        let digest = digest(&cells);
+        let (cells, _) = select(cells, numbered.dense, limits);
         Some(FromAgent::Report(Report {
             seq: numbered.seq,
             dense: numbered.dense,
@@ -429,6 +417,7 @@ impl Agent {
             totals: self.totals,
             revision: self.lineage.applied.as_ref().map_or(0, |it| it.revision),
             draining: self.out_of_service,
+            digest: Some(digest),
             ..Report::default()
         }))
     }
@@ -453,65 +442,5 @@ impl Agent {
         }
         self.backoff.ended(lasted);
         self.backoff.wait(goodbye, jitter)
-    }
-
-    /// What is done every second: orders whose time is over end.
-    pub fn look_at_orders(&mut self, now: Instant) {
-        if self.orders.end_standing(now) {
-            self.reach(now);
-        }
-        for (_, cell) in self.cells.values() {
-            cell.end_override(now);
-        }
-        self.stir(now);
-    }
-
-    /// Every cell as a report carries it.
-    pub fn cells(&self, now: Instant) -> Vec<CellReport> {
-        let cells = self.cells.values();
-        cells
-            .filter_map(|(provider, cell)| cell.report(provider, now))
-            .collect()
-    }
-
-    /// Asks a cell for an attempt.
-    ///
-    /// # Errors
-    ///
-    /// `None` when there is no such cell, otherwise why it refuses.
-    pub fn admit(
-        &mut self,
-        cell: &(PoolName, LaneName),
-        lease: Duration,
-        now: Instant,
-    ) -> Result<Attempt, Option<RefusalReason>> {
-        let slot = self.cells.get(cell).map(|(_, slot)| Arc::clone(slot));
-        let slot = slot.ok_or(None)?;
-        let admission = slot.admit(now, lease);
-        self.totals.requests += 1;
-        self.stir(now);
-        match admission {
-            Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
-                Ok(Attempt { cell: slot, ticket })
-            }
-            Admission::Refuse(refusal) => Err(Some(refusal.reason)),
-        }
-    }
-
-    /// Ends an attempt.
-    pub fn settle(&mut self, attempt: Attempt, success: bool, now: Instant) {
-        let proof = if success {
-            self.totals.ok += 1;
-            Proof::Success
-        } else {
-            self.totals.failed += 1;
-            Proof::Transient {
-                cause: Cause::new(CauseKind::Reset),
-                retry_after: None,
-            }
-        };
-        let Attempt { cell, ticket } = attempt;
-        cell.settle(ticket, proof, Circumstances::default(), now);
-        self.stir(now);
     }
 }

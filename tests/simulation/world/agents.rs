@@ -5,7 +5,7 @@ use crate::documents::{FAILING, GATEWAY, STEADY, cells};
 use crate::network::{Connection, ServerEnd};
 use lanekeeper_agent::simulation::{Agent, Attempt, Ended, Facts, Kept, OPEN_TIMEOUT};
 use lanekeeper_breaker::{Policy, RefusalReason};
-use lanekeeper_model::{LaneName, PoolName, Problem};
+use lanekeeper_model::{LaneName, Override, PoolName, Problem};
 use lanekeeper_proto::limits::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
 use lanekeeper_proto::message::{Bye, FromAgent, FromServer, Goodbye};
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ pub struct Node {
     /// A dial that waits for a trial to end.
     dial_due: bool,
     served: bool,
+    /// The latest set of orders it was given, with the end of each.
+    given: Vec<(Override, Duration)>,
     refused: Vec<u64>,
     attempts: BTreeMap<u64, (Attempt, (PoolName, LaneName))>,
     attempts_made: u64,
@@ -66,6 +68,7 @@ impl Node {
             trial_seen: false,
             dial_due: false,
             served: false,
+            given: Vec::new(),
             refused: Vec::new(),
             attempts: BTreeMap::new(),
             attempts_made: 0,
@@ -92,6 +95,7 @@ impl World {
         node.deferred.clear();
         node.attempts.clear();
         node.refused.clear();
+        node.given.clear();
         let facts = Facts {
             gateway: GATEWAY.to_owned(),
             name: node.name.clone(),
@@ -244,9 +248,6 @@ impl World {
             );
         }
         let mut hello = agent.dialled(wall_ms, now);
-        if self.settings.sabotage == Some(Sabotage::ForgetEpoch) {
-            hello.applied = None;
-        }
         if self.settings.sabotage == Some(Sabotage::ForgetSessions) {
             hello.previous_session_epoch = None;
         }
@@ -422,10 +423,17 @@ impl World {
             let Some(message) = connection.down.take(self.now) else {
                 return;
             };
+            let given = match &message {
+                FromServer::Overrides(overrides) => Some(self.ends_of(&overrides.orders)),
+                _ => None,
+            };
             let message = match self.sabotage_message(number, message) {
                 Some(message) => message,
                 None => continue,
             };
+            if let Some(given) = given {
+                self.nodes[number].given = given;
+            }
             if !matches!(message, FromServer::ReportAck(_)) {
                 self.note(|| format!("node-{number} hears {}", brief(&message)));
             }
@@ -446,6 +454,15 @@ impl World {
             }
             self.drive(number);
         }
+    }
+
+    /// Orders with their ends, if they arrive now.
+    fn ends_of(&self, orders: &[Override]) -> Vec<(Override, Duration)> {
+        let end = |order: &Override| self.now + Duration::from_millis(order.remaining_ms);
+        orders
+            .iter()
+            .map(|order| (order.clone(), end(order)))
+            .collect()
     }
 
     fn sabotage_message(&mut self, number: usize, message: FromServer) -> Option<FromServer> {
@@ -489,6 +506,16 @@ impl World {
         let node = &mut self.nodes[number];
         let Some(agent) = &mut node.agent else { return };
         let wait = agent.hung_up(goodbye, now, jitter);
+        if self.settings.sabotage == Some(Sabotage::ForgetEpoch)
+            && let Some(kept) = &node.disk
+        {
+            let (facts, policy) = (agent.facts().clone(), Arc::clone(&node.policy));
+            let kept = Kept {
+                control_epoch: String::new(),
+                ..kept.clone()
+            };
+            *agent = Agent::start(facts, Some(&kept), policy, now);
+        }
         if self.settings.sabotage == Some(Sabotage::ServeConnectedOnly) {
             let facts = agent.facts().clone();
             *agent = Agent::start(facts, None, Arc::clone(&node.policy), now);
@@ -630,7 +657,7 @@ impl World {
 
     /// A request comes, and goes to some cell.
     pub(super) fn request(&mut self, number: usize) {
-        let (now, now_ms) = (self.instant(), self.true_ms());
+        let now = self.instant();
         let pause = self.chance.millis(500, 4000);
         let node = &mut self.nodes[number];
         let life = node.life;
@@ -658,10 +685,9 @@ impl World {
                     );
                 }
                 Err(Some(RefusalReason::Override)) => {
-                    let labels = node.labels.clone();
-                    let (now, store) = (self.now, &self.store);
+                    let given = &node.given;
                     self.judge
-                        .obeys(&instance, &labels, &cell, store, now, now_ms);
+                        .obeys(&instance, given, &cell, &self.store, self.now);
                 }
                 // Some revisions lack a member.
                 Err(None) if &*cell.1 == "c" => {}

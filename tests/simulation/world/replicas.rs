@@ -274,6 +274,9 @@ impl World {
                     return;
                 };
                 it.record_written(due, written);
+                if written == Written::Older {
+                    self.spread_news(replica);
+                }
                 self.writer_pauses(replica, written, Work::RecordWriterFree);
             }
             Work::RecordWriterFree => {
@@ -298,7 +301,7 @@ impl World {
 
     fn writer_pauses(&mut self, replica: usize, written: Written, then: Work) {
         let pause = match written {
-            Written::Done => Duration::ZERO,
+            Written::Done | Written::Older => Duration::ZERO,
             Written::Away => RETRY_DELAY,
         };
         self.work_after(replica, pause, then);
@@ -630,7 +633,10 @@ impl World {
             match message {
                 FromAgent::Hello(hello) => {
                     connection.server = ServerEnd::Open;
-                    it.open(id, hello, now, now_ms);
+                    let known = hello.previous_session_epoch.unwrap_or(0);
+                    let instance = &hello.instance;
+                    let later = self.live.later_session(GATEWAY, instance, known, self.now);
+                    it.open(id, hello, later.as_ref(), now, now_ms);
                 }
                 message => {
                     if let FromAgent::Report(_) = &message {
@@ -771,7 +777,7 @@ impl World {
                 }
                 (latency, Written::Done)
             }
-            Ok(Put::Older) => (latency, Written::Done),
+            Ok(Put::Older) => (latency, Written::Older),
             Err(_) => (latency + Duration::from_millis(500), Written::Away),
         };
         let work = Work::RecordWritten { due, written };
