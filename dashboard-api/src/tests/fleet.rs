@@ -199,22 +199,12 @@ async fn an_agent_that_only_the_store_remembers_is_silent_and_one_that_left_is_g
     let server = Server::start().await;
     server.create_edge().await;
     let now_ms = clock::now_ms();
+    let mut silent = agent("node-9");
+    silent.instance = "before-the-restart".to_owned();
     let facts = lanekeeper_store::AgentFacts {
-        gateway: "edge".into(),
-        instance: "before-the-restart".to_owned(),
-        name: "node-9".to_owned(),
-        labels: Default::default(),
-        version: "0.1.0".to_owned(),
-        session_epoch: 1,
-        applied_revision: 1,
-        applied_hash: String::new(),
-        config_source: lanekeeper_model::ConfigSource::Live,
-        problems: Vec::new(),
-        rejected: None,
         first_seen_ms: now_ms - 90_000,
         last_seen_ms: now_ms - 60_000,
-        left_ms: None,
-        identity: None,
+        ..facts(&silent)
     };
     server.store.record_agent(&facts).await.unwrap();
     let left = lanekeeper_store::AgentFacts {
@@ -439,21 +429,9 @@ async fn an_agent_that_only_the_store_remembers_still_has_a_last_sign() {
     let seen_ms = clock::now_ms() - 90_000;
     let record = agent("node-1");
     let facts = lanekeeper_store::AgentFacts {
-        gateway: record.gateway,
-        instance: record.instance.clone(),
-        name: record.name,
-        labels: record.labels,
-        version: record.version,
-        session_epoch: record.session_epoch,
-        applied_revision: 1,
-        applied_hash: String::new(),
-        config_source: record.config_source,
-        problems: Vec::new(),
-        rejected: None,
         first_seen_ms: seen_ms,
         last_seen_ms: seen_ms,
-        left_ms: None,
-        identity: None,
+        ..facts(&record)
     };
     server.store.record_agent(&facts).await.unwrap();
     let path = format!("/api/v1/agents/{}", record.instance);
