@@ -242,7 +242,7 @@ mod tests {
             digest(&[older, half.clone()]),
             "ages change all the time"
         );
-        assert_ne!(both, digest(&[open.clone()]));
+        assert_ne!(both, digest(std::slice::from_ref(&open)));
         assert_ne!(both, digest(&[open, cell("b", CellState::Open)]));
         assert_eq!(digest(&[closed]), 0);
         let parked = CellReport {

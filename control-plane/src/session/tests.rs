@@ -532,3 +532,44 @@ fn fleet_spreads_its_reports_over_the_interval() {
         "{per_second:?}"
     );
 }
+
+/// What the acknowledgement among these effects asks for.
+fn asked(effects: &[Effect]) -> (bool, Option<Duration>) {
+    let acks = effects.iter().filter_map(|effect| match effect {
+        Effect::Send(FromServer::ReportAck(ack)) => Some((ack.want_dense, ack.next_interval)),
+        _ => None,
+    });
+    acks.last().unwrap()
+}
+
+#[test]
+fn whole_report_is_asked_for_when_one_is_missing_or_short() {
+    let bench = bench();
+    let open = || vec![cell(CellState::Open)];
+    let with_digest = |seq, of: &[CellReport]| Report {
+        digest: Some(lanekeeper_model::digest(of)),
+        ..report(seq, open())
+    };
+    let (mut session, _) = bench.open(hello(None), None);
+    let effects = bench.report(&mut session, with_digest(1, &open()));
+    assert_eq!(asked(&effects), (false, None));
+    let two = [cell(CellState::Open), cell(CellState::HalfOpen)];
+    let effects = bench.report(&mut session, with_digest(2, &two));
+    assert_eq!(asked(&effects), (true, None), "a cell is missing");
+
+    let (mut session, _) = bench.open(hello(None), None);
+    let effects = bench.report(&mut session, report(3, open()));
+    assert_eq!(asked(&effects), (true, None), "two reports are missing");
+}
+
+#[test]
+fn agent_is_told_another_interval_and_given_its_time() {
+    let bench = bench();
+    let (mut session, _) = bench.open(hello(None), None);
+    let longer = Duration::from_secs(15);
+    session.pace(longer);
+    let effects = bench.report(&mut session, report(1, Vec::new()));
+    assert_eq!(asked(&effects), (false, Some(longer)));
+    assert!(session.tick(bench.at(45)).is_empty(), "heard at 1 s");
+    assert!(session.tick(bench.at(46)).contains(&Effect::Close));
+}
