@@ -17,6 +17,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.error
 import urllib.request
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -164,8 +165,14 @@ def measure(binary, agents, cells):
     process = swarm(binary, server, agents, cells, seconds, "--transition-secs=60",
                     f"--dials-per-sec={DIALS_PER_SEC}")
 
+    refused = []
+
     def all_live():
-        return server.call("/api/v1/summary")["agents"]["live"] == agents
+        try:
+            return server.call("/api/v1/summary")["agents"]["live"] == agents
+        except urllib.error.HTTPError as error:
+            refused.append(error.code)
+            return False
 
     until("all agents live", dial_secs + 60, all_live)
     dialled_secs, dialling_cpu = time.monotonic() - began, server.cpu_secs()
@@ -208,6 +215,7 @@ def measure(binary, agents, cells):
         "calm_cpu_percent_of_a_core": round(calm_cpu * 100, 1),
         "dialling_cpu_secs": round(dialling_cpu, 1),
         "dialling_secs": round(dialled_secs, 1),
+        "summaries_refused": len(refused),
         "reports_per_sec": round(agents / 10),
         "ack_p99_ms": acks.get("steady"),
         "ack_dialling_p99_ms": acks.get("dialling"),
@@ -243,6 +251,7 @@ GATES = [
     ("breaker_state_p99_ms", "GET /api/v1/breaker-state p99, ms", 50),
     ("memory_per_session_kb", "memory per session, KiB", None),
     ("push_bytes", "push, bytes", None),
+    ("summaries_refused", "`GET /api/v1/summary` refused while all dial", 0),
 ]
 
 
