@@ -5,6 +5,7 @@ VENV := .venv
 PYTHON := python3
 FUZZ_SECS := 20
 SOAK_SECONDS := 300
+SOAK_SEEDS := 300
 
 .PHONY: help run test soak fuzz bench bench-fleet lint audit fmt web setup setup-bench clean
 
@@ -19,8 +20,9 @@ test: setup ## install what the tests need when it is missing, then run every te
 	cargo build --locked --workspace --all-targets
 	cargo test --locked --workspace
 
-soak: setup ## outages under 200 calls a second, some five minutes; then random harm for $(SOAK_SECONDS) seconds
+soak: setup ## outages under 200 calls a second, some five minutes; $(SOAK_SEEDS) simulated fleets; then random harm for $(SOAK_SECONDS) seconds
 	cargo bench --locked -p lanekeeper-agent --bench soak
+	FIRST=1000 SEEDS=$(SOAK_SEEDS) AGENTS=200 cargo test --locked -p lanekeeper-tests --test simulation invariants -- --nocapture
 	cargo build --locked --bin lanekeeper
 	SOAK_SECONDS=$(SOAK_SECONDS) cargo test --locked -p lanekeeper-tests --test faults soak:: -- --nocapture
 
