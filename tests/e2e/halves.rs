@@ -209,3 +209,38 @@ async fn agents_of_either_control_plane_are_seen_by_either_api() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_browser_that_signs_out_at_one_replica_is_out_at_every_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let halves = start(folder.path()).await;
+    let session = |replica: usize| format!("{}/session", halves.api[replica].url("http"));
+    let form = json!({"token": halves.token});
+    let signed_in = halves.http.post(session(0)).json(&form).send().await;
+    let signed_in = signed_in.unwrap().error_for_status().unwrap();
+    let cookie = signed_in.headers()["set-cookie"].to_str().unwrap();
+    let cookie = cookie.split(';').next().unwrap().to_owned();
+    let read = |replica: usize| {
+        let url = format!("{}/api/v1/summary", halves.api[replica].url("http"));
+        halves.http.get(url).header("cookie", &cookie).send()
+    };
+    for replica in 0..2 {
+        assert_eq!(read(replica).await.unwrap().status(), 200);
+    }
+    let left = halves.http.delete(session(0)).header("cookie", &cookie);
+    assert_eq!(left.send().await.unwrap().status(), 204);
+    assert_eq!(read(0).await.unwrap().status(), 401);
+    eventually(
+        "the other replica hears of it",
+        Duration::from_secs(3),
+        || async {
+            match read(1).await.unwrap().status().as_u16() {
+                401 => Ok(()),
+                status => Err(status.to_string()),
+            }
+        },
+    )
+    .await;
+    // The token itself goes on.
+    halves.get(1, "/api/v1/summary").await;
+}
