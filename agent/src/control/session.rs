@@ -15,6 +15,9 @@ use lanekeeper_proto::message::{
 const WELCOME_PATIENCE: Duration = Duration::from_secs(10);
 /// Report intervals without an acknowledgement after which the agent leaves.
 const MISSING_ACKS_MAX: u32 = 2;
+/// Least time between a dense report and one that a server asks for: a list of every cell is dear, and
+/// a server that asks each time gets the others in between.
+const DENSE_GAP: Duration = Duration::from_secs(5);
 /// Time between dense reports.
 const DENSE_INTERVAL: Duration = Duration::from_secs(300);
 /// A transition waits this long for others to share its report.
@@ -30,8 +33,6 @@ const INTERVAL_MAX: Duration = Duration::from_secs(300);
 const INTERVAL_SPREAD: f64 = 0.1;
 /// Unacknowledged reports whose times are kept. More than the acknowledgement deadline lets stand.
 const UNACKED_MAX: usize = 1024;
-/// Control epochs that are remembered after they were left.
-const EPOCHS_LEFT_MAX: usize = 16;
 
 /// What outlives a session.
 #[derive(Debug, Clone, Default)]
@@ -40,30 +41,9 @@ pub(crate) struct Lineage {
     pub(crate) applied: Option<AppliedRevision>,
     /// Epoch of the session before.
     pub(crate) session_epoch: Option<u64>,
-    /// Control epochs whose revisions were served before those of a later one, the latest last. A
-    /// server that still speaks of such has stood still since its database was replaced.
-    left: VecDeque<String>,
 }
 
 impl Lineage {
-    /// Takes what is served from now on.
-    fn serve(&mut self, applied: AppliedRevision) {
-        let before = self.applied.take().and_then(|before| before.control_epoch);
-        if let Some(before) = before
-            && applied.control_epoch.as_ref() != Some(&before)
-        {
-            if self.left.len() == EPOCHS_LEFT_MAX {
-                self.left.pop_front();
-            }
-            self.left.push_back(before);
-        }
-        self.applied = Some(applied);
-    }
-
-    fn has_left(&self, control_epoch: &str) -> bool {
-        self.left.iter().any(|left| left == control_epoch)
-    }
-
     fn revision(&self) -> u64 {
         self.applied.as_ref().map_or(0, |applied| applied.revision)
     }
@@ -140,6 +120,7 @@ struct Open {
     dense_interval: Option<Duration>,
     next_timed: Instant,
     next_dense: Option<Instant>,
+    last_dense: Option<Instant>,
     /// An unscheduled report is wanted from this moment on.
     wanted: Option<Instant>,
     last_sent: Option<Instant>,
@@ -202,19 +183,13 @@ impl Session {
             (_, None) => Err(Leave::Protocol("no Welcome at first".to_owned())),
             (FromServer::ConfigPush(push), Some(open)) => {
                 let floor = lineage.floor(&open.control_epoch);
-                let (code, message) = if lineage.has_left(&open.control_epoch) {
-                    let message = "the agent serves a later control epoch than this server's";
-                    ("older_history", message.to_owned())
-                } else if push.revision < floor {
-                    let message = format!("the agent serves revision {floor} already");
-                    ("older_revision", message)
-                } else {
+                if push.revision >= floor {
                     return Ok(Step::Adopt(push));
-                };
+                }
                 let error = Problem {
                     pointer: String::new(),
-                    code: code.to_owned(),
-                    message,
+                    code: "older_revision".to_owned(),
+                    message: format!("the agent serves revision {floor} already"),
                 };
                 Ok(Step::Answer(refusal(push.nonce, vec![error], lineage)))
             }
@@ -236,7 +211,7 @@ impl Session {
     ) -> ConfigResult {
         match verdict {
             Ok(problems) => {
-                lineage.serve(AppliedRevision {
+                lineage.applied = Some(AppliedRevision {
                     revision: push.revision,
                     hash: push.hash.clone(),
                     source: ConfigSource::Live,
@@ -302,6 +277,7 @@ impl Open {
             // A phase beyond the interval would make a healthy agent look silent.
             next_timed: now + welcome.report_phase.min(interval),
             next_dense: (!is_sparse).then_some(now),
+            last_dense: None,
             wanted: Some(now),
             last_sent: None,
             seq: 0,
@@ -331,6 +307,7 @@ impl Open {
     fn number(&mut self, now: Instant, jitter: f64) -> Numbered {
         let dense = self.next_dense.is_some_and(|due| now >= due);
         if dense {
+            self.last_dense = Some(now);
             self.next_dense = self.dense_interval.map(|interval| now + interval);
         }
         if now >= self.next_timed {
@@ -356,8 +333,11 @@ impl Open {
             self.unacked.pop_front();
         }
         if ack.want_dense {
-            self.next_dense = Some(now);
-            self.want(now);
+            let earliest = self
+                .last_dense
+                .map_or(now, |last| now.max(last + DENSE_GAP));
+            self.next_dense = Some(earliest);
+            self.want(earliest);
         }
         if let Some(interval) = ack.next_interval.map(clamp) {
             if interval < self.interval {

@@ -54,7 +54,7 @@ fn serving(revision: u64, control_epoch: &str) -> Lineage {
             source: ConfigSource::Disk,
             control_epoch: Some(control_epoch.to_owned()),
         }),
-        ..Lineage::default()
+        session_epoch: None,
     }
 }
 
@@ -213,6 +213,28 @@ fn a_server_that_does_without_closed_cells_gets_a_dense_report_only_when_it_asks
 }
 
 #[test]
+fn a_server_that_always_asks_for_dense_reports_gets_one_in_five_seconds() {
+    let start = crate::clock::now();
+    let (mut session, mut lineage) = running(start);
+    let (mut now, mut dense) = (start, 0);
+    while now < start + secs(60.0) {
+        now = session.wake_at();
+        let numbered = session.number(now, 0.5).unwrap();
+        dense += u32::from(numbered.dense);
+        let always = ReportAck {
+            seq: numbered.seq,
+            want_dense: true,
+            next_interval: None,
+            refused: None,
+        };
+        session
+            .receive(FromServer::ReportAck(always), &mut lineage, now)
+            .unwrap();
+    }
+    assert!((10..=13).contains(&dense), "{dense}");
+}
+
+#[test]
 fn two_missing_acknowledgements_end_the_session() {
     let start = crate::clock::now();
     let (mut session, mut lineage) = running(start);
@@ -361,35 +383,4 @@ fn a_goodbye_ends_the_session_at_any_time() {
     let (mut session, mut lineage) = running(start);
     let left = session.receive(message, &mut lineage, start);
     assert_eq!(left, Err(Leave::Goodbye(goodbye)));
-}
-
-#[test]
-fn a_server_that_stood_still_since_the_database_was_replaced_is_not_followed() {
-    let start = crate::clock::now();
-    let opened = |lineage: &mut Lineage, control_epoch: &str| {
-        let mut session = Session::new(start);
-        let welcome = FromServer::Welcome(welcome(control_epoch));
-        session.receive(welcome, lineage, start).unwrap();
-        session
-    };
-    let mut lineage = serving(7, "a");
-    let mut session = opened(&mut lineage, "b");
-    let step = session.receive(FromServer::ConfigPush(push(5)), &mut lineage, start);
-    assert_eq!(step, Ok(Step::Adopt(push(5))), "another history begins");
-    session.judged(&push(5), Ok(Vec::new()), &mut lineage);
-
-    let mut behind = opened(&mut lineage, "a");
-    let step = behind.receive(FromServer::ConfigPush(push(9)), &mut lineage, start);
-    let Ok(Step::Answer(answer)) = step else {
-        panic!("not refused: {step:?}");
-    };
-    let ConfigOutcome::Rejected { errors } = &answer.outcome else {
-        panic!("not refused: {answer:?}");
-    };
-    assert_eq!(errors[0].code, "older_history");
-    assert_eq!(answer.revision, 5);
-
-    let mut session = opened(&mut lineage, "b");
-    let step = session.receive(FromServer::ConfigPush(push(6)), &mut lineage, start);
-    assert_eq!(step, Ok(Step::Adopt(push(6))));
 }
