@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -41,6 +41,8 @@ pub(crate) struct Status {
     draining: AtomicBool,
     out_of_service: AtomicBool,
     sessions: AtomicU64,
+    /// Unix milliseconds; 0 without a certificate of the control plane's.
+    certificate_ends_ms: AtomicU64,
     problems: Mutex<BTreeMap<Topic, String>>,
 }
 
@@ -57,6 +59,7 @@ impl Status {
             draining: AtomicBool::new(false),
             out_of_service: AtomicBool::new(false),
             sessions: AtomicU64::new(0),
+            certificate_ends_ms: AtomicU64::new(0),
             problems: Mutex::new(BTreeMap::new()),
         }
     }
@@ -105,6 +108,20 @@ impl Status {
     /// Sessions opened since the process started.
     pub(crate) fn sessions(&self) -> u64 {
         self.sessions.load(Ordering::Relaxed)
+    }
+
+    /// When the agent's certificate ends by this machine's clock, unix milliseconds.
+    pub(crate) fn set_certificate_end(&self, ends_ms: u64) {
+        self.certificate_ends_ms.store(ends_ms, Ordering::Relaxed);
+    }
+
+    /// What is left of the agent's certificate, in seconds, less than 0 after its end; `None` when
+    /// the control plane gave it none.
+    pub(crate) fn certificate_left_secs(&self, now: Duration) -> Option<i64> {
+        let ends_ms = self.certificate_ends_ms.load(Ordering::Relaxed);
+        let ends_secs = i64::try_from(ends_ms / 1000).unwrap_or(i64::MAX);
+        let now_secs = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+        (ends_ms != 0).then(|| ends_secs.saturating_sub(now_secs))
     }
 
     /// The control plane named the served revision as its newest: whatever it was loaded from, it
@@ -168,6 +185,16 @@ mod tests {
     fn each_process_has_its_own_instance() {
         let now = crate::clock::now();
         assert_ne!(Status::new(now).instance(), Status::new(now).instance());
+    }
+
+    #[test]
+    fn a_certificate_is_counted_down_past_its_end() {
+        let status = Status::new(crate::clock::now());
+        let at = Duration::from_secs;
+        assert_eq!(status.certificate_left_secs(at(100)), None);
+        status.set_certificate_end(130_000);
+        assert_eq!(status.certificate_left_secs(at(100)), Some(30));
+        assert_eq!(status.certificate_left_secs(at(200)), Some(-70));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Instant;
 use lanekeeper_model::ConfigSource;
 use serde::Serialize;
 
+use crate::clock;
 use crate::plane::Plane;
 use crate::stats::Stats;
 use crate::status::{Status, VERSION};
@@ -71,4 +72,12 @@ pub(super) fn encode_session_metrics(status: &Status, out: &mut String) {
          lanekeeper_sessions_opened_total {}\n",
         status.sessions()
     );
+    if let Some(left_secs) = status.certificate_left_secs(clock::unix_now()) {
+        let _ = write!(
+            out,
+            "# HELP lanekeeper_certificate_expiry_seconds Time to the end of this agent's certificate.\n\
+             # TYPE lanekeeper_certificate_expiry_seconds gauge\n\
+             lanekeeper_certificate_expiry_seconds {left_secs}\n",
+        );
+    }
 }
