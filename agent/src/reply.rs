@@ -141,7 +141,12 @@ pub(crate) fn mark(response: &mut Response<Body>, provenance: &Provenance<'_>) {
     if let Some(lane) = provenance.lane {
         headers.insert(X_LANE, lane.clone());
     }
-    headers.insert(X_ATTEMPTS, HeaderValue::from(provenance.attempts));
+    let attempts = match provenance.attempts {
+        // Nearly always, and then no memory is set aside for it.
+        1 => HeaderValue::from_static("1"),
+        more => HeaderValue::from(more),
+    };
+    headers.insert(X_ATTEMPTS, attempts);
     if let Some(degraded) = provenance.degraded {
         headers.insert(X_DEGRADED, HeaderValue::from_static(degraded));
     }
