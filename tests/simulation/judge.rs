@@ -35,8 +35,8 @@ struct Sent {
 #[derive(Default)]
 pub struct Judge {
     pub violation: Option<Violation>,
-    /// The highest revision of each instance in each control epoch.
-    served: BTreeMap<(String, String), u64>,
+    /// The control epoch of each instance, and its highest revision since it came there.
+    served: BTreeMap<String, (String, u64)>,
     reports: BTreeMap<(String, u64, u64), Sent>,
     sent: BTreeMap<String, u64>,
     /// When a control plane last got a report of each instance.
@@ -56,14 +56,19 @@ impl Judge {
 
     /// An agent serves a revision.
     pub fn serves(&mut self, instance: &str, revision: u64, epoch: Option<&str>) {
-        let Some(epoch) = epoch else { return };
-        let key = (instance.to_owned(), epoch.to_owned());
-        let highest = *self.served.get(&key).unwrap_or(&revision);
+        // Sabotaged agents do not know.
+        let Some(epoch) = epoch.filter(|epoch| !epoch.is_empty()) else {
+            return;
+        };
+        let served = self.served.get(instance);
+        let highest = served.filter(|(before, _)| before == epoch);
+        let highest = highest.map_or(revision, |(_, highest)| *highest);
         if revision < highest {
             let what = format!("{instance} went from revision {highest} to {revision} in {epoch}");
             self.broken("I1", what);
         }
-        self.served.insert(key, revision.max(highest));
+        let now = (epoch.to_owned(), revision.max(highest));
+        self.served.insert(instance.to_owned(), now);
     }
 
     /// An agent sends a report.
