@@ -90,7 +90,9 @@ async fn a_reconnect_at_another_replica_wins_over_its_own_dead_session() {
     again.send(FromAgent::Report(report(2, &["sonnet"]))).await;
     assert_eq!(again.ack().await.seq, 2);
     let record = replicas.planes[1]
-        .until_record("one", "the later session is shown", |record| record.seq == 2)
+        .until_record("one", "the later session is shown", |record| {
+            record.seq == 2
+        })
         .await;
     assert!(record.problems.is_empty(), "{:?}", record.problems);
     replicas.stop().await;
@@ -127,7 +129,8 @@ async fn of_two_copies_that_know_the_same_past_one_is_left() {
 async fn a_session_that_its_agent_never_learnt_of_hides_nothing() {
     let live: Arc<dyn LiveView> = Arc::new(MemoryLive::new());
     let replicas = Replicas::start(Arc::clone(&live)).await;
-    let (lost, unlearnt) = Agent::join(replicas.planes[0].addresses.grpc, hello("edge", "one")).await;
+    let (lost, unlearnt) =
+        Agent::join(replicas.planes[0].addresses.grpc, hello("edge", "one")).await;
     drop(lost);
     let mut ahead = replicas.planes[0]
         .until_record("one", "the session is in the view", |_| true)

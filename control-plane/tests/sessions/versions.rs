@@ -24,7 +24,9 @@ async fn start() -> Plane {
     let plane = Plane::start().await;
     let (document, hash) = (serde_json::json!({"name": "edge"}), "ab".repeat(32));
     let change = by_test();
-    let created = plane.store.create_gateway("edge", &document, &hash, &change);
+    let created = plane
+        .store
+        .create_gateway("edge", &document, &hash, &change);
     created.await.unwrap();
     plane
 }
