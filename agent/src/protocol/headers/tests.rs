@@ -326,3 +326,23 @@ fn unusable_secrets_are_refused_without_being_shown() {
     assert_eq!(error, HeaderError::Credential);
     assert!(!error.to_string().contains("SEC"));
 }
+
+#[test]
+fn detached_values_say_the_same_and_keep_no_buffer() {
+    let buffer = bytes::Bytes::copy_from_slice(b"one two \xfe");
+    let mut headers = HeaderMap::new();
+    for (name, range) in [("a", 0..3), ("b", 4..7), ("b", 8..9), ("c", 0..0)] {
+        let value = HeaderValue::from_maybe_shared(buffer.slice(range)).expect("a value");
+        headers.append(name, value);
+    }
+    if let Some(secret) = headers.get_mut("a") {
+        secret.set_sensitive(true);
+    }
+    let before = headers.clone();
+    detach(&mut headers);
+    assert_eq!(headers, before);
+    assert!(headers.get("a").is_some_and(HeaderValue::is_sensitive));
+    drop(before);
+    assert!(buffer.is_unique());
+    detach(&mut HeaderMap::new());
+}

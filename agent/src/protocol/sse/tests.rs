@@ -185,6 +185,28 @@ fn frames_held_over_several_chunks_are_handed_out_in_order() {
 }
 
 #[test]
+fn frames_that_are_kept_while_more_is_waited_for_leave_the_network_buffer() {
+    let stream = b"data: a\n\ndata: b\n\ndata: c\n\ndata: d\n\n";
+    for most in [0, 9, 1000] {
+        for cut in 0..=stream.len() {
+            let mut reader = SseReader::new();
+            let mut out = VecDeque::new();
+            for chunk in [&stream[..cut], &stream[cut..]] {
+                let chunk = Bytes::copy_from_slice(chunk);
+                reader.push(chunk.clone());
+                while reader.next_frame().unwrap().is_some() {
+                    reader.keep();
+                }
+                reader.detach(most);
+                assert!(most < 1000 || chunk.is_empty() || chunk.is_unique());
+            }
+            reader.hand_out(&mut out);
+            assert_eq!(Vec::from(out).concat(), stream, "{most} {cut}");
+        }
+    }
+}
+
+#[test]
 fn lines_of_megabytes_are_whole() {
     for len in [70_000, 1_100_000, 4 * 1024 * 1024] {
         let stream = format!("data: {}\n\n", "x".repeat(len));
