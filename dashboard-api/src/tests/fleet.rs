@@ -232,6 +232,34 @@ async fn an_agent_that_only_the_store_remembers_is_silent_and_one_that_left_is_g
 }
 
 #[tokio::test]
+async fn a_session_that_a_later_one_has_followed_is_not_shown_again() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    let record = agent("node-1");
+    let later = lanekeeper_store::AgentFacts {
+        session_epoch: record.session_epoch + 1,
+        ..facts(&record)
+    };
+    server.store.record_agent(&later).await.unwrap();
+    server
+        .eventually("/api/v1/agents", |view| {
+            view["agents"].as_array().unwrap().len() == 1
+        })
+        .await;
+    // A live view that was emptied takes it from a replica that stood still meanwhile.
+    server.report(&record).await;
+    server.report(&agent("node-2")).await;
+    server
+        .eventually("/api/v1/agents", |view| {
+            view["agents"].as_array().unwrap().len() == 2
+        })
+        .await;
+    let view = server.get_json(STATE).await;
+    assert_eq!(view["agents"]["live"], 1, "node-2 alone");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn the_summary_counts() {
     let server = Server::start().await;
     server.create_edge().await;
