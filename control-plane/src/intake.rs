@@ -109,8 +109,9 @@ impl Sink for FactsSink {
     }
 }
 
-/// What of a record outlives the agent, which proved itself as `identity` if it has one.
-pub(crate) fn facts(record: &AgentRecord, identity: Option<&str>, now_ms: u64) -> AgentFacts {
+/// What of a record outlives the agent, which proved itself as `identity` if it has one and was last
+/// heard of at `heard_ms`, unix milliseconds.
+pub(crate) fn facts(record: &AgentRecord, identity: Option<&str>, heard_ms: u64) -> AgentFacts {
     AgentFacts {
         gateway: record.gateway.clone(),
         instance: record.instance.clone(),
@@ -124,8 +125,8 @@ pub(crate) fn facts(record: &AgentRecord, identity: Option<&str>, now_ms: u64) -
         problems: record.problems.clone(),
         rejected: record.last_error.clone(),
         first_seen_ms: record.connected_ms,
-        last_seen_ms: now_ms,
-        left_ms: record.left.then_some(now_ms),
+        last_seen_ms: heard_ms,
+        left_ms: record.left.then_some(heard_ms),
         identity: identity.map(str::to_owned),
     }
 }

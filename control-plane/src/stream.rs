@@ -203,11 +203,12 @@ async fn until_closed(
         let effects = tokio::select! {
             message = inbound.next() => match message {
                 Some(Ok(envelope)) => {
+                    open.heard_ms = clock::unix_ms();
                     session.pace(core.report_interval());
                     session.receive(
                         FromAgent::try_from(envelope),
                         clock::now(),
-                        clock::unix_ms(),
+                        open.heard_ms,
                     )?
                 }
                 Some(Err(status)) => return Err(End::Fault(status)),
@@ -275,6 +276,8 @@ struct OpenSession {
     entered: Entered,
     standing: Standing,
     trace: SessionTrace,
+    /// When the agent's last message came, unix milliseconds: a session may end long after.
+    heard_ms: u64,
     /// The agent lost its right to be here.
     sent_away: bool,
 }
@@ -287,6 +290,7 @@ impl OpenSession {
             entered,
             standing,
             trace: SessionTrace::none(),
+            heard_ms: clock::unix_ms(),
             sent_away: false,
         }
     }
@@ -310,7 +314,7 @@ impl OpenSession {
                 }
                 Effect::Facts => {
                     let identity = self.standing.identity().map(|it| it.id.as_str());
-                    let facts = Arc::new(facts(record, identity, clock::unix_ms()));
+                    let facts = Arc::new(facts(record, identity, self.heard_ms));
                     let key = self.entered.key().clone();
                     self.core.facts.once(key, record.session_epoch, facts);
                 }

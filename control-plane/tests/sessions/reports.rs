@@ -87,6 +87,18 @@ async fn silent_agent_is_left_and_never_recorded_as_having_left() {
     let record = plane.record("one").await.unwrap();
     assert!(!record.left);
     assert_eq!(record.cells.len(), 1);
+    // Three intervals passed since, in which nothing was heard of it.
+    eventually(
+        "when it was last heard of is recorded",
+        PATIENCE,
+        async || {
+            let facts = plane.store.agent_facts(Some("edge")).await.unwrap();
+            facts
+                .iter()
+                .any(|it| Some(it.last_seen_ms) == record.report_received_ms)
+        },
+    )
+    .await;
     plane.stop().await;
 }
 
@@ -105,7 +117,9 @@ async fn lost_connection_leaves_the_record_to_age() {
     assert!(!record.left);
     eventually("its end is recorded", PATIENCE, async || {
         let facts = plane.store.agent_facts(Some("edge")).await.unwrap();
-        facts.iter().any(|it| it.last_seen_ms > it.first_seen_ms)
+        facts
+            .iter()
+            .any(|it| Some(it.last_seen_ms) == record.report_received_ms)
     })
     .await;
     let stale_ms = record.report_received_ms.unwrap() + 31_000;
