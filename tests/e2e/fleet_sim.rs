@@ -41,13 +41,14 @@ fn told(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {log}"))
 }
 
+/// The view counts those that have reported; the summary also those that have only said Hello.
 async fn all_live(fleet: &Fleet) {
     let bound = Duration::from_secs(30);
     eventually("all simulated agents are live", bound, || async {
-        let summary = fleet.get("/api/v1/summary").await;
-        match summary {
-            Ok(summary) if summary["agents"]["live"] == AGENTS => Ok(()),
-            Ok(summary) => Err(summary.to_string()),
+        let view = fleet.get("/api/v1/breaker-state").await;
+        match view {
+            Ok(view) if view["agents"]["live"] == AGENTS => Ok(()),
+            Ok(view) => Err(view["agents"].to_string()),
             Err(error) => Err(error.to_string()),
         }
     })
