@@ -33,5 +33,8 @@ mod trace;
 pub mod upstream;
 mod visit;
 
+#[cfg(feature = "simulation")]
+pub use control::simulation;
+
 pub use config::{ClientTls, Config, Join, Source};
 pub use run::{Addresses, Error, Shutdown, run};
