@@ -16,8 +16,8 @@ use http::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, Method};
-use lanekeeper_serve::trace_context;
 use lanekeeper_serve::UnreadHead;
+use lanekeeper_serve::trace_context;
 use std::error::Error as StdError;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
