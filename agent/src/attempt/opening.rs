@@ -48,7 +48,9 @@ pub(super) async fn read(
                 trace.frame(&frame);
             }
             match frames::classify(rules, dialect, &frame) {
-                FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
+                FrameKind::Error(verdict) if !opening.is_over(rules.protocol) => {
+                    return embedded_error(head, *verdict, &frame);
+                }
                 kind => opening.take(&kind, frame.raw.len()),
             }
             reader.keep();
@@ -94,7 +96,9 @@ pub(super) async fn read(
             trace.frame(&frame);
         }
         match frames::classify(rules, dialect, &frame) {
-            FrameKind::Error(verdict) => return embedded_error(head, *verdict, &frame),
+            FrameKind::Error(verdict) if !opening.is_over(rules.protocol) => {
+                return embedded_error(head, *verdict, &frame);
+            }
             kind => opening.take(&kind, frame.raw.len()),
         }
         reader.keep();
@@ -107,6 +111,8 @@ pub(super) async fn read(
 struct Opening {
     /// Bytes of the frames that the reader keeps meanwhile.
     held_bytes: usize,
+    /// A document of the answer has come, whatever it says.
+    begun: bool,
     /// There is something the caller can use.
     content: bool,
     /// The model's turn has ended.
@@ -120,10 +126,19 @@ impl Opening {
         self.held_bytes = self.held_bytes.saturating_add(bytes);
         self.content |= kind.says_something();
         match kind {
-            FrameKind::Finish { .. } => self.finished = true,
+            FrameKind::Content | FrameKind::Lifecycle => self.begun = true,
+            FrameKind::Finish { .. } => {
+                self.begun = true;
+                self.finished = true;
+            }
             FrameKind::Terminal { .. } => self.closed = true,
-            FrameKind::Content | FrameKind::Ping | FrameKind::Lifecycle | FrameKind::Error(_) => {}
+            FrameKind::Ping | FrameKind::Error(_) => {}
         }
+    }
+
+    /// The answer is whole, and what follows changes nothing any more.
+    const fn is_over(&self, protocol: Protocol) -> bool {
+        self.finished && frames::closes_by_finish(protocol)
     }
 
     fn is_full(&self) -> bool {
@@ -152,7 +167,9 @@ impl Opening {
     fn ended(self, protocol: Protocol, head: response::Parts, reader: &mut SseReader) -> Attempted {
         let mut held = VecDeque::new();
         reader.hand_out(&mut held);
-        let regular = frames::is_whole(protocol, self.finished, self.closed);
+        // OpenAI's closing frame is a bare word: behind nothing it closes nothing.
+        let is_bare = protocol == Protocol::Openai && !self.begun;
+        let regular = frames::is_whole(protocol, self.finished, self.closed) && !is_bare;
         match (regular, self.content) {
             (true, true) => Attempted::Content(Answer::of_frames(head, held)),
             (true, false) => Attempted::Empty(Answer::of_frames(head, held)),

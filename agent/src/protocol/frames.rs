@@ -87,13 +87,43 @@ pub fn classify(rules: Rules<'_>, dialect: Dialect, frame: &Frame) -> FrameKind 
         return FrameKind::Ping;
     };
     let event = frame.event();
-    match rules.protocol {
-        Protocol::Openai => openai(rules, dialect, event, &data),
-        Protocol::Anthropic => anthropic(rules, event, &data),
+    if event == Some(b"error") {
+        return error(rules, &data);
+    }
+    if data.trim_ascii() == b"[DONE]" {
+        return done(rules.protocol);
+    }
+    // Every protocol's documents are objects, and a list could be read as one's members.
+    if !data.trim_ascii_start().starts_with(b"{") {
+        return error(rules, &data);
+    }
+    let kind = match rules.protocol {
+        Protocol::Openai => openai(rules, dialect, &data),
+        Protocol::Anthropic => anthropic(rules, &data),
         Protocol::Responses => responses(rules, event, &data),
         Protocol::Gemini => gemini(rules, &data),
         Protocol::Cohere => cohere(rules, event, &data),
+    };
+    match kind {
+        FrameKind::Lifecycle if event.is_some_and(is_ping) => FrameKind::Ping,
+        kind => kind,
     }
+}
+
+/// What OpenAI's `[DONE]` means. Servers of other protocols may send it behind their own closing
+/// frame, where nothing counts any more; in place of that frame it is an end with something missing.
+fn done(protocol: Protocol) -> FrameKind {
+    match protocol {
+        Protocol::Openai => FrameKind::Terminal { content: false },
+        Protocol::Anthropic | Protocol::Responses | Protocol::Gemini | Protocol::Cohere => {
+            FrameKind::Error(Box::new(Verdict::transient(CauseKind::Truncated)))
+        }
+    }
+}
+
+/// True for the names that keep-alive events go by.
+fn is_ping(name: &[u8]) -> bool {
+    matches!(name, b"ping" | b"keepalive")
 }
 
 /// Judges a frame after the commit point: as [`classify`], but frames that can neither end nor
@@ -116,13 +146,7 @@ pub(super) fn names_error(raw: &[u8]) -> bool {
     plain::names_error(raw)
 }
 
-fn openai(rules: Rules<'_>, dialect: Dialect, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
-    if data.trim_ascii() == b"[DONE]" {
-        return FrameKind::Terminal { content: false };
-    }
-    if event == Some(b"error") {
-        return error(rules, data);
-    }
+fn openai(rules: Rules<'_>, dialect: Dialect, data: &[u8]) -> FrameKind {
     if let Some(kind) = glance::chunk(dialect, data) {
         return kind;
     }
@@ -185,7 +209,7 @@ fn read_chunk(rules: Rules<'_>, dialect: Dialect, data: &[u8]) -> FrameKind {
     }
 }
 
-fn anthropic(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
+fn anthropic(rules: Rules<'_>, data: &[u8]) -> FrameKind {
     #[derive(Deserialize)]
     struct Event<'a> {
         #[serde(rename = "type", borrow)]
@@ -194,6 +218,8 @@ fn anthropic(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
         delta: Option<Delta<'a>>,
         #[serde(borrow)]
         content_block: Option<Block<'a>>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Delta<'a> {
@@ -210,14 +236,14 @@ fn anthropic(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
         thinking: Option<&'a RawValue>,
     }
 
-    if event == Some(b"error") {
-        return error(rules, data);
-    }
     let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
         return error(rules, data);
     };
+    if filled(parsed.error) {
+        return error(rules, data);
+    }
     match parsed.kind.as_ref() {
-        "ping" => FrameKind::Ping,
+        "ping" | "keepalive" => FrameKind::Ping,
         "error" => error(rules, data),
         "content_block_delta" => FrameKind::Content,
         // Text and thinking begin empty; a tool call begins with its name, which is content.
@@ -251,6 +277,8 @@ fn responses(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
         kind: Option<Cow<'a, str>>,
         #[serde(borrow)]
         response: Option<Response<'a>>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Response<'a> {
@@ -258,12 +286,12 @@ fn responses(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
         output: Option<&'a RawValue>,
     }
 
-    if data.trim_ascii() == b"[DONE]" {
-        return FrameKind::Terminal { content: false };
-    }
     let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
         return error(rules, data);
     };
+    if filled(parsed.error) {
+        return error(rules, data);
+    }
     let named = event.map(String::from_utf8_lossy);
     match parsed.kind.or(named).as_deref() {
         Some("error" | "response.failed" | "response.error") => error(rules, data),
@@ -272,9 +300,9 @@ fn responses(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
             content: output_says(parsed.response.and_then(|response| response.output)),
         },
         Some(kind) if kind.ends_with(".delta") => FrameKind::Content,
-        Some(kind) if kind.starts_with("response.") => FrameKind::Lifecycle,
-        Some("keepalive" | "ping") => FrameKind::Ping,
-        _ => error(rules, data),
+        Some("ping" | "keepalive") => FrameKind::Ping,
+        Some(_) => FrameKind::Lifecycle,
+        None => error(rules, data),
     }
 }
 
@@ -354,31 +382,39 @@ fn cohere(rules: Rules<'_>, event: Option<&[u8]>, data: &[u8]) -> FrameKind {
         kind: Option<Cow<'a, str>>,
         #[serde(borrow)]
         delta: Option<Delta<'a>>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Delta<'a> {
         #[serde(borrow)]
         finish_reason: Option<Cow<'a, str>>,
+        #[serde(borrow)]
+        error: Option<&'a RawValue>,
     }
 
-    if data.trim_ascii() == b"[DONE]" {
-        return FrameKind::Terminal { content: false };
-    }
     let Ok(parsed) = serde_json::from_slice::<Event<'_>>(data) else {
         return error(rules, data);
     };
+    if filled(parsed.error) {
+        return error(rules, data);
+    }
     let named = event.map(String::from_utf8_lossy);
     match parsed.kind.or(named).as_deref() {
-        Some("message-end") => match parsed.delta.and_then(|delta| delta.finish_reason) {
-            Some(reason) if matches!(reason.as_ref(), "ERROR" | "TIMEOUT") => error(rules, data),
-            reason => FrameKind::Terminal {
-                content: reason
-                    .is_some_and(|reason| !matches!(reason.as_ref(), "COMPLETE" | "STOP_SEQUENCE")),
+        Some("error") => error(rules, data),
+        Some("message-end") => match parsed.delta {
+            Some(delta) if filled(delta.error) => error(rules, data),
+            delta => match delta.and_then(|delta| delta.finish_reason).as_deref() {
+                Some("ERROR" | "TIMEOUT") => error(rules, data),
+                reason => FrameKind::Terminal {
+                    content: !matches!(reason, None | Some("COMPLETE" | "STOP_SEQUENCE")),
+                },
             },
         },
         Some("content-delta" | "tool-plan-delta" | "tool-call-start" | "tool-call-delta") => {
             FrameKind::Content
         }
+        Some("ping" | "keepalive") => FrameKind::Ping,
         Some(_) => FrameKind::Lifecycle,
         None => error(rules, data),
     }

@@ -3,7 +3,8 @@
 //!
 //! Lanes always send events, so that one reader judges every stream. Each event's document goes to
 //! the caller unchanged; only what stands between the documents is written here. An answer that
-//! breaks off leaves its array open.
+//! breaks off leaves its array open. What is no document, such as a `[DONE]` behind a good end,
+//! would make the array unreadable and is left out.
 
 use super::Body;
 use crate::protocol::headers;
@@ -65,7 +66,7 @@ impl ArrayBody {
     }
 
     fn put(&mut self, frame: &Frame, out: &mut BytesMut) {
-        let Some(document) = frame.data() else {
+        let Some(document) = frame.data().filter(|data| is_object(data)) else {
             return;
         };
         let begun = std::mem::replace(&mut self.has_begun, true);
@@ -104,6 +105,12 @@ impl ArrayBody {
     }
 }
 
+/// True for what looks like a JSON object.
+fn is_object(data: &[u8]) -> bool {
+    let data = data.trim_ascii();
+    data.starts_with(b"{") && data.ends_with(b"}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +135,10 @@ mod tests {
             (
                 "data: {\"a\":1}\n\n: ping\n\ndata: {\"b\":2}",
                 "[{\"a\":1}\n,\r\n{\"b\":2}\n]",
+            ),
+            (
+                "data: {\"a\":1}\n\ndata: [DONE]\n\ndata:\n\ndata: <html>\n\n",
+                "[{\"a\":1}\n]",
             ),
         ] {
             assert_eq!(array(events).await, expected, "{events:?}");

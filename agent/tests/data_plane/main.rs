@@ -27,6 +27,7 @@ mod hints;
 mod hygiene;
 mod in_place;
 mod ingress;
+mod odd_frames;
 mod orders;
 mod outage;
 mod panics;

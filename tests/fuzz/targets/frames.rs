@@ -24,14 +24,16 @@ fn tells_error(protocol: Protocol, frame: &Frame) -> bool {
     let is_named = frame.event() == Some(b"error");
     let kind = || -> Option<String> { serde_json::from_slice::<Kind>(&frame.data()?).ok()?.kind };
     match protocol {
-        Protocol::Openai => is_named || has_word,
-        Protocol::Gemini => has_word,
+        Protocol::Openai | Protocol::Gemini => is_named || has_word,
         Protocol::Anthropic => is_named || kind().as_deref() == Some("error"),
-        Protocol::Responses => matches!(
-            kind().as_deref(),
-            Some("error" | "response.failed" | "response.error")
-        ),
-        Protocol::Cohere => kind().as_deref() == Some("message-end"),
+        Protocol::Responses => {
+            is_named
+                || matches!(
+                    kind().as_deref(),
+                    Some("error" | "response.failed" | "response.error")
+                )
+        }
+        Protocol::Cohere => is_named || matches!(kind().as_deref(), Some("error" | "message-end")),
     }
 }
 
@@ -65,7 +67,7 @@ fuzz_target!(|data: &[u8]| {
     // A name in escapes is left to the full reader.
     let is_escaped = raw.windows(2).any(|pair| pair == b"\\u");
     match (&quick, &full) {
-        (FrameKind::Content, FrameKind::Content | FrameKind::Lifecycle | FrameKind::Ping) => {}
+        (FrameKind::Content, FrameKind::Content | FrameKind::Lifecycle) => {}
         (FrameKind::Content, FrameKind::Error(_)) if !tells_error(rules.protocol, &frame) => {}
         (FrameKind::Content, _) if is_escaped => {}
         _ => assert_eq!(quick, full),

@@ -9,6 +9,7 @@ use std::sync::LazyLock;
 use memchr::memmem::Finder;
 
 use super::super::Protocol;
+use super::is_ping;
 
 /// True when a frame can neither end nor fail the answer.
 pub(super) fn is_plain(protocol: Protocol, raw: &[u8]) -> bool {
@@ -16,7 +17,9 @@ pub(super) fn is_plain(protocol: Protocol, raw: &[u8]) -> bool {
         Protocol::Openai => {
             lone_data(raw).is_some_and(|data| is_plain_chunk(data) && !ERROR.is_in(data))
         }
-        Protocol::Gemini => GEMINI_WORDS.iter().all(|word| !word.is_in(raw)),
+        Protocol::Gemini => {
+            is_plain_candidate(raw) && GEMINI_WORDS.iter().all(|word| !word.is_in(raw))
+        }
         protocol => is_plain_event(protocol, raw),
     }
 }
@@ -34,7 +37,7 @@ pub fn run(protocol: Protocol, raw: &[u8]) -> usize {
     let raw = raw.get(..bound).unwrap_or_default();
     match protocol {
         Protocol::Openai => run_of_chunks(raw),
-        Protocol::Gemini => run_of(raw, |_| true),
+        Protocol::Gemini => run_of(raw, is_plain_candidate),
         protocol => run_of(raw, |frame| is_plain_event(protocol, frame)),
     }
 }
@@ -142,15 +145,15 @@ fn first_frame(raw: &[u8]) -> Option<(&[u8], usize)> {
     }
 }
 
-/// The data of a frame in the usual shape: at most one event line, not about an error, and one data
-/// line after it.
+/// The data of a frame in the usual shape: at most one event line, not about an error or a ping, and
+/// one data line after it, which begins and ends as an object does.
 fn lone_data(raw: &[u8]) -> Option<&[u8]> {
     // A line feed may belong to the frame before.
     let mut rest = raw.strip_prefix(b"\n").unwrap_or(raw);
     if let Some(named) = rest.strip_prefix(b"event:") {
         let (name, after) = named.split_at_checked(memchr::memchr(b'\n', named)?)?;
         let name = name.trim_ascii();
-        if name == b"error" || name.contains(&b'\r') {
+        if name == b"error" || is_ping(name) || name.contains(&b'\r') {
             return None;
         }
         rest = after.get(1..)?;
@@ -159,7 +162,16 @@ fn lone_data(raw: &[u8]) -> Option<&[u8]> {
     let end = memchr::memchr2(b'\n', b'\r', data).unwrap_or(data.len());
     let (data, after) = data.split_at_checked(end)?;
     let is_all = after.iter().all(|byte| matches!(byte, b'\n' | b'\r'));
-    is_all.then(|| data.trim_ascii_start())
+    let data = data.trim_ascii();
+    (is_all && data.starts_with(b"{") && data.ends_with(b"}")).then_some(data)
+}
+
+/// What Gemini says comes first in its documents. The words that end or fail an answer are another
+/// search.
+fn is_plain_candidate(raw: &[u8]) -> bool {
+    lone_data(raw)
+        .and_then(|data| data.strip_prefix(b"{"))
+        .is_some_and(|data| data.trim_ascii_start().starts_with(b"\"candidates\""))
 }
 
 /// Where events carry their kind: only pieces of text are plain.

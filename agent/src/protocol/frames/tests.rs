@@ -514,6 +514,176 @@ proptest::proptest! {
     }
 }
 
+/// One dialect's frames, each whole: a piece of text, the end of a good answer, and an end that
+/// belongs to another dialect.
+struct Shapes {
+    dialect: Dialect,
+    content: &'static str,
+    end: &'static str,
+    foreign_end: &'static str,
+}
+
+const MESSAGE_STOP: &str = "event: message_stop\ndata: {\"type\":\"message_stop\"}\n\n";
+
+const SHAPES: [Shapes; 5] = [
+    Shapes {
+        dialect: Dialect::OpenAiChat,
+        content: "data: {\"choices\":[{\"delta\":{\"content\":\"a\"},\"finish_reason\":null}]}\n\n",
+        end: "data: [DONE]\n\n",
+        foreign_end: MESSAGE_STOP,
+    },
+    Shapes {
+        dialect: Dialect::Anthropic,
+        content: "data: {\"type\":\"content_block_delta\",\"delta\":{\"text\":\"a\"}}\n\n",
+        end: MESSAGE_STOP,
+        foreign_end: "data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\n",
+    },
+    Shapes {
+        dialect: Dialect::Responses,
+        content: "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n",
+        end: "data: {\"type\":\"response.completed\",\"response\":{\"output\":[]}}\n\n",
+        foreign_end: MESSAGE_STOP,
+    },
+    Shapes {
+        dialect: Dialect::GeminiStream,
+        content: "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n",
+        end: "data: {\"candidates\":[{\"finishReason\":\"STOP\"}]}\n\n",
+        foreign_end: MESSAGE_STOP,
+    },
+    Shapes {
+        dialect: Dialect::Cohere,
+        content: "data: {\"type\":\"content-delta\",\"delta\":{\"message\":{\"content\":{\"text\":\"a\"}}}}\n\n",
+        end: "data: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\"}}\n\n",
+        foreign_end: MESSAGE_STOP,
+    },
+];
+
+/// What a row of the table expects of a frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Wanted {
+    Ping,
+    Lifecycle,
+    Content,
+    /// The end of the answer.
+    End,
+    /// The lane's own error.
+    Told,
+    /// No error that the lane told, but one all the same, of this kind.
+    Broken(CauseKind),
+}
+
+fn is_as_wanted(kind: &FrameKind, wanted: Wanted) -> bool {
+    match (wanted, kind) {
+        (Wanted::Ping, Ping)
+        | (Wanted::Lifecycle, Lifecycle)
+        | (Wanted::Content, Content)
+        | (Wanted::End, FrameKind::Finish { .. } | FrameKind::Terminal { .. }) => true,
+        (Wanted::Told, Error(verdict)) => verdict.status.is_some(),
+        (Wanted::Broken(cause), Error(verdict)) => {
+            verdict.status.is_none() && verdict.cause.kind == cause
+        }
+        _ => false,
+    }
+}
+
+/// Frames that no dialect may judge in a way of its own.
+#[test]
+fn dialects_agree_about_what_is_nobodys_frame() {
+    use CauseKind::{BadBody, ErrorFrame, Truncated};
+    let rows = [
+        (": ping\n\n", Wanted::Ping),
+        (": ping\r\n: pong\r\n\r\n", Wanted::Ping),
+        ("event: ping\n\n", Wanted::Ping),
+        ("id: 7\nretry: 5\n\n", Wanted::Ping),
+        ("event: error\n\n", Wanted::Ping),
+        ("event: ping\ndata: {\"type\":\"ping\"}\n\n", Wanted::Ping),
+        (
+            "event: keepalive\ndata: {\"type\":\"keepalive\"}\n\n",
+            Wanted::Ping,
+        ),
+        (
+            "event: some.future\ndata: {\"type\":\"some.future\"}\n\n",
+            Wanted::Lifecycle,
+        ),
+        ("data: {\"type\":\"some-future\"}\n\n", Wanted::Lifecycle),
+        ("data:\n\n", Wanted::Broken(BadBody)),
+        ("data: \r\n\r\n", Wanted::Broken(BadBody)),
+        ("data: {not json\n\n", Wanted::Broken(BadBody)),
+        ("data: {not json}\n\n", Wanted::Broken(BadBody)),
+        ("data: <html>\n\n", Wanted::Broken(BadBody)),
+        ("data: null\n\n", Wanted::Broken(ErrorFrame)),
+        ("data: []\n\n", Wanted::Broken(ErrorFrame)),
+        (
+            "data: [null,null,null,null]\n\n",
+            Wanted::Broken(ErrorFrame),
+        ),
+        ("event: error\ndata: boom\n\n", Wanted::Broken(BadBody)),
+        ("event: error\ndata: [DONE]\n\n", Wanted::Broken(BadBody)),
+        (
+            "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\"}}\n\n",
+            Wanted::Told,
+        ),
+        (
+            "data: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"m\"}}\n\n",
+            Wanted::Told,
+        ),
+        (
+            "data: {\"error\":{\"message\":\"m\",\"code\":500}}\nevent: some.future\n\n",
+            Wanted::Told,
+        ),
+        (
+            "data: {\"error\":{\"message\":\"m\",\"code\":500}}\n\n",
+            Wanted::Told,
+        ),
+        ("event: error\ndata: {\"message\":\"m\"}\n\n", Wanted::Told),
+    ];
+    for shapes in SHAPES {
+        let dialect = shapes.dialect;
+        let done = match dialect {
+            Dialect::OpenAiChat => Wanted::End,
+            _ => Wanted::Broken(Truncated),
+        };
+        // Half a frame that a cut left behind, whatever its beginning says.
+        let half = &shapes.content[..shapes.content.find("\"a\"").unwrap() + 2];
+        let own = [
+            ("data: [DONE]\n\n", done),
+            (shapes.foreign_end, Wanted::Lifecycle),
+            (shapes.end, Wanted::End),
+            (shapes.content, Wanted::Content),
+            (half, Wanted::Broken(BadBody)),
+        ];
+        for (stream, wanted) in rows.into_iter().chain(own) {
+            let judged = [
+                ("before", classified(dialect, stream)),
+                ("after", watched(dialect, stream)),
+            ];
+            for (when, kinds) in judged {
+                assert!(
+                    matches!(&kinds[..], [kind] if is_as_wanted(kind, wanted)),
+                    "{dialect:?} {when} content: {stream:?} is {kinds:?}, not {wanted:?}"
+                );
+            }
+            if !stream.ends_with('\n') {
+                continue;
+            }
+            let plain = format!("{}{stream}{}", shapes.content, shapes.content);
+            let run = plain_run(dialect.protocol(), plain.as_bytes());
+            let passed = if stream == shapes.content {
+                plain.len()
+            } else {
+                shapes.content.len()
+            };
+            assert!(run <= passed, "{dialect:?}: {stream:?} passes unread");
+        }
+        let text = shapes.content.repeat(3);
+        assert_eq!(
+            plain_run(dialect.protocol(), text.as_bytes()),
+            text.len(),
+            "{dialect:?}: text passes unread"
+        );
+    }
+}
+
 /// Chunks whose parts are each as they should be or slightly off.
 fn odd_chunk() -> impl proptest::strategy::Strategy<Value = String> {
     use proptest::prelude::*;
@@ -621,9 +791,14 @@ fn odd_stream() -> impl proptest::strategy::Strategy<Value = String> {
         "data: {\"type\":\"response.output_text.delta\"}\n\n",
         "data: {\"type\":\"content-delta\"}\n\n",
         "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]}}]}\n\n",
+        "data: {\"candidates\":[{\"content\":{\"parts\":[{\"text\":\"a\"}]},\"finishReason\":\"STOP\"}]}\n\n",
+        "data: {\"candidates\":",
+        "data: {not json}\n\n",
+        "data:\n\n",
         "data: [DONE]\n\n",
         ": ping\n\n",
         "event: error\n",
+        "event: ping\n",
         "event: x\n",
         "event: \"finish_reason\":null\n",
         "id: 1\n",
