@@ -12,6 +12,7 @@ mod etag;
 mod gather;
 mod picture;
 mod remembered;
+mod sharing;
 pub(crate) mod stream;
 
 pub(crate) use picture::Picture;

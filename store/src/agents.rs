@@ -73,7 +73,8 @@ pub struct AgentFacts {
     pub first_seen_ms: u64,
     /// When it was last heard of, wall time in unix milliseconds.
     pub last_seen_ms: u64,
-    /// When it said goodbye, wall time in unix milliseconds; `None` while it has not.
+    /// When it said goodbye, or else its identity was revoked, wall time in unix milliseconds; `None`
+    /// while neither has happened.
     pub left_ms: Option<u64>,
     /// The identity whose certificate opened its session; `None` where agents have none.
     pub identity: Option<String>,
@@ -125,8 +126,11 @@ impl ConfigStore {
             sqlx::query_as(
                 "SELECT gateway, instance, name, labels, version, session_epoch, applied_revision,
                         applied_hash, config_source, problems, rejected, first_seen_ms, last_seen_ms,
-                        left_ms, identity
-                 FROM agents WHERE $1 = '' OR gateway = $1
+                        COALESCE(left_ms, revoked_ms), identity
+                 FROM agents LEFT JOIN
+                     (SELECT id, revoked_ms FROM identities WHERE revoked_ms IS NOT NULL) AS revoked
+                     ON revoked.id = agents.identity
+                 WHERE $1 = '' OR gateway = $1
                  ORDER BY last_seen_ms DESC, gateway, instance LIMIT $2",
             )
             .bind(gateway.unwrap_or_default())
@@ -137,16 +141,22 @@ impl ConfigStore {
     }
 
     /// Forgets an agent instance on someone's order, and revokes the identity it came with, so that
-    /// it does not come back; unless a later process of the same agent came with it since. The value
-    /// says whether an identity was revoked.
+    /// it does not come back. Only when that process is known to be over and a later one came with
+    /// the identity since, the identity stays: of two that live under it one is a copy. The value says
+    /// whether an identity was revoked.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Unavailable`].
-    pub async fn forget_agent(&self, instance: &str, change: &Change) -> Result<bool, Error> {
+    pub async fn forget_agent(
+        &self,
+        instance: &str,
+        is_over: bool,
+        change: &Change,
+    ) -> Result<bool, Error> {
         change.check()?;
         check_text("instance", instance)?;
         let mut session = self.engine.begin().await?;
-        let written = forget(&mut session, instance, change).await;
+        let written = forget(&mut session, instance, is_over, change).await;
         session.finish(written).await
     }
 
@@ -227,7 +237,12 @@ async fn upsert(session: &mut Session, facts: &AgentFacts) -> Result<(), Error> 
     Ok(())
 }
 
-async fn forget(session: &mut Session, instance: &str, change: &Change) -> Result<bool, Error> {
+async fn forget(
+    session: &mut Session,
+    instance: &str,
+    is_over: bool,
+    change: &Change,
+) -> Result<bool, Error> {
     // Before the agent's own rows, as every writer of identities does.
     enrolment::lock(session).await?;
     let gone: Vec<(String, String, Option<String>, i64)> = fetch!(session, connection => {
@@ -248,7 +263,9 @@ async fn forget(session: &mut Session, instance: &str, change: &Change) -> Resul
     let mut revoked = Vec::new();
     for (_, _, identity, session_epoch) in &gone {
         let Some(identity) = identity else { continue };
-        if revoke_left(session, identity, *session_epoch, change).await? > 0 {
+        // No session is later than that of a process that lives.
+        let session_epoch = if is_over { *session_epoch } else { i64::MAX };
+        if revoke_left(session, identity, session_epoch, change).await? > 0 {
             revoked.push(identity.clone());
         }
     }

@@ -13,8 +13,8 @@ const KIND: &str = "drain";
 
 impl ConfigStore {
     /// Takes an agent out of service. `live` names the agents of its gateway that take requests as
-    /// far as is known; when none of them would be left the order is refused. Repeating it changes
-    /// nothing.
+    /// far as is known; those whose identity was revoked do not count. When none of them would be
+    /// left the order is refused. Repeating it changes nothing.
     ///
     /// # Errors
     /// [`Error::LastAgent`], [`Error::Invalid`], [`Error::Unavailable`].
@@ -80,7 +80,19 @@ async fn drain(
     }
     let serves = live.contains(&instance);
     let others = live.iter().filter(|agent| **agent != instance);
-    if serves && !others.into_iter().any(|agent| !is_drained(agent)) {
+    let sent_away: Vec<(String,)> = fetch!(session, connection => {
+        sqlx::query_as(
+            "SELECT agents.instance FROM agents JOIN identities ON identities.id = agents.identity
+             WHERE agents.gateway = $1 AND identities.revoked_ms IS NOT NULL",
+        )
+        .bind(gateway)
+        .fetch_all(connection)
+    })?;
+    let is_sent_away = |agent: &str| sent_away.iter().any(|(other,)| other == agent);
+    let is_last = !others
+        .into_iter()
+        .any(|agent| !is_drained(agent) && !is_sent_away(agent));
+    if serves && !is_sent_away(instance) && is_last {
         return Err(Error::LastAgent);
     }
     execute!(

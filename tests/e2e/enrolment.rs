@@ -91,19 +91,24 @@ impl Site {
     }
 
     async fn agent(&self) -> Process {
+        self.agent_of("node-1", "cache").await
+    }
+
+    /// Starts an agent with a cache folder of its own.
+    async fn agent_of(&self, name: &str, cache: &str) -> Process {
         let port = self.server.address("grpc").rsplit(':').next().unwrap();
         let arguments = [
             "agent".to_owned(),
             format!("--control-plane=https://localhost:{port}"),
             "--gateway=edge".to_owned(),
-            "--name=node-1".to_owned(),
+            format!("--name={name}"),
             format!("--join-token-file={}", self.token_file().display()),
-            format!("--cache-dir={}", self.folder.path().join("cache").display()),
+            format!("--cache-dir={}", self.folder.path().join(cache).display()),
             "--listen=127.0.0.1:0".to_owned(),
             "--ops-listen=127.0.0.1:0".to_owned(),
             "--drain-pause-secs=0".to_owned(),
         ];
-        let log = self.folder.path().join("agent.log");
+        let log = self.folder.path().join(format!("{name}.log"));
         Process::start(&arguments, &[], &["proxy", "ops"], &log)
             .await
             .unwrap()
@@ -373,4 +378,61 @@ async fn a_deleted_agent_is_sent_away_for_good_and_a_fresh_token_makes_a_new_one
     listed(1).await;
     assert_ne!(site.stats(&agent).await["id"], *instance);
     assert_eq!(site.identities().await.len(), 1);
+}
+
+#[tokio::test]
+async fn a_deleted_agent_goes_together_with_the_copy_of_its_certificate() {
+    let site = Site::start(&[]).await;
+    site.new_join_token().await;
+    let original = site.agent().await;
+    site.connected(&original, true, BOUND).await;
+    let folder = site.folder.path();
+    let copied = std::process::Command::new("cp")
+        .arg("-a")
+        .args([folder.join("cache"), folder.join("copied")])
+        .status();
+    assert!(copied.unwrap().success());
+    let copy = site.agent_of("node-2", "copied").await;
+    site.connected(&copy, true, BOUND).await;
+    assert_eq!(site.identities().await.len(), 1);
+    let states = async || -> Vec<Value> {
+        let agents = site.get("/api/v1/agents").await;
+        let agents = agents["agents"].as_array().unwrap().iter();
+        agents.map(|agent| agent["state"].clone()).collect()
+    };
+    eventually("both are listed", BOUND, || async {
+        let states = states().await;
+        (states == ["live", "live"])
+            .then_some(())
+            .ok_or_else(|| format!("{states:?}"))
+    })
+    .await;
+
+    let instance = site.stats(&original).await["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    site.delete(&format!("/admin/v1/agents/{instance}")).await;
+    tokio::join!(
+        site.connected(&original, false, REVOCATION_BOUND),
+        site.connected(&copy, false, REVOCATION_BOUND),
+    );
+    assert_eq!(site.identities().await.len(), 0);
+    eventually("nobody counts as live", REVOCATION_BOUND, || async {
+        let states = states().await;
+        (states == ["gone"])
+            .then_some(())
+            .ok_or_else(|| format!("{states:?}"))
+    })
+    .await;
+    // Longer than an agent's report takes.
+    holds_for("nobody comes back", Duration::from_secs(12), || async {
+        let states = states().await;
+        (states == ["gone"])
+            .then_some(())
+            .ok_or_else(|| format!("{states:?}"))
+    })
+    .await;
+    site.serves(&original).await;
+    site.serves(&copy).await;
 }

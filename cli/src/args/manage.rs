@@ -142,7 +142,8 @@ pub(crate) enum AgentsAction {
         #[command(flatten)]
         api: ApiArguments,
     },
-    /// Forget an agent that is gone; one that still runs comes back with its next report
+    /// Forget an agent and revoke its certificate; one that joined without a certificate and still runs
+    /// comes back with its next report
     Delete {
         /// The agent's name, or its id where several have the name
         id: String,

@@ -82,10 +82,10 @@ pub(crate) async fn undrain(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Forget an agent and revoke the certificate that it came with: its session ends within 5 s and it
-/// is not let in again by it. Where a later process of the same agent came with that certificate, the
-/// certificate stays. An agent without one, of a server without TLS, is forgotten only, and comes
-/// back with its next report.
+/// Forget an agent and revoke the certificate that it came with: every session that came with it ends
+/// within 5 s, and nobody is let in again by it. Only where the agent is over (it said goodbye, or is
+/// stale or gone) and a later process came with that certificate, the certificate stays. An agent
+/// without one, of a server without TLS, is forgotten only, and comes back with its next report.
 #[utoipa::path(
     delete,
     path = "/admin/v1/agents/{id}",
@@ -105,10 +105,11 @@ pub(crate) async fn forget(
     Query(query): Query<ChangeQuery>,
 ) -> Result<StatusCode, Error> {
     let change = change(&caller, query.message)?;
-    if app.store.forget_agent(&id, &change).await? {
+    let picture = app.fleet.picture().await?;
+    let is_over = picture.is_over(&id, clock::now_ms());
+    if app.store.forget_agent(&id, is_over, &change).await? {
         app.announce_identity_revocation().await;
     }
-    let picture = app.fleet.picture().await?;
     if let Some(gateway) = picture.gateway_of(&id) {
         app.live.forget(&gateway, &id).await?;
     }

@@ -117,6 +117,7 @@ pub(crate) async fn show(
 fn describe(picture: &Picture, record: &AgentRecord, now_ms: u64) -> AgentView {
     let target = picture.target_of(record);
     let mut view = agent_view(record, target, now_ms, picture.windows());
+    view.problems.extend(picture.shares_identity(record));
     let is_silent = matches!(view.state, AgentState::Stale | AgentState::Gone);
     if is_silent && view.last_report_age_secs.is_none() {
         // Of an agent that only the store remembers the last sign is what is left.

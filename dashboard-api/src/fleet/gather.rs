@@ -2,6 +2,7 @@
 //! picture would cost as much as the fleet has agents, however quiet they are.
 
 use super::remembered::{Memory, Remembered};
+use super::sharing::{self, Holders, Sharing};
 use crate::app::App;
 use lanekeeper_model::fleet::{FleetIndex, FoldedFleet, GatewayCells};
 use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, GatewayName};
@@ -41,6 +42,8 @@ pub(super) struct Gathered {
     live: BTreeMap<Key, Heard>,
     /// Agents that only the configuration store remembers.
     remembered: Remembered,
+    /// Identities that several processes came with.
+    holders: Holders,
     pub(super) memory: Memory,
     configured: Vec<GatewayCells>,
     shares: BTreeMap<String, KnownShare>,
@@ -104,11 +107,11 @@ impl Gathered {
         }
     }
 
-    /// True for the word of a session that the agent has left for a later one. A view that lost its
+    /// True for the word of a session that the agent has left, or from which it was sent away. A view that lost its
     /// memory takes it from a replica that stood still meanwhile and believes to have the agent.
     fn is_outdated(&self, record: &AgentRecord) -> bool {
         let remembered = self.remembered.get(&key(record));
-        remembered.is_some_and(|remembered| remembered.session_epoch > record.session_epoch)
+        remembered.is_some_and(|remembered| overrules(remembered, record))
     }
 
     /// An agent is not in the live view any more.
@@ -121,12 +124,17 @@ impl Gathered {
 
     /// Takes what the configuration store remembers. Such agents report nothing: they are silent, not
     /// closed.
-    pub(super) fn take_remembered(&mut self, app: &App, remembered: Remembered) {
+    pub(super) fn take_remembered(
+        &mut self,
+        app: &App,
+        (remembered, holders): (Remembered, Holders),
+    ) {
+        self.holders = holders;
         let mut index = app.fleet.index.lock();
         let before = std::mem::replace(&mut self.remembered, remembered);
         for (key, record) in &self.remembered {
-            let heard = self.live.get(key).map(|heard| heard.record.session_epoch);
-            if heard.is_none_or(|session_epoch| session_epoch < record.session_epoch) {
+            let heard = self.live.get(key);
+            if heard.is_none_or(|heard| overrules(record, &heard.record)) {
                 self.live.remove(key);
                 index.put(Arc::clone(record));
             }
@@ -160,6 +168,14 @@ impl Gathered {
         })
     }
 
+    /// The agents that hold one identity with another, which lives too.
+    pub(super) fn sharing(&self, now_ms: u64) -> Sharing {
+        sharing::sharing(&self.holders, now_ms, |key| {
+            let heard = self.live.get(key).map(|heard| &heard.record);
+            heard.or_else(|| self.remembered.get(key)).map(|it| &**it)
+        })
+    }
+
     /// Every record, by gateway and instance.
     pub(super) fn records(&self) -> Vec<Arc<AgentRecord>> {
         let mut live = self.live.iter().peekable();
@@ -182,6 +198,13 @@ impl KnownShare {
     fn age(&self, now: Instant) -> Duration {
         self.last.age + now.saturating_duration_since(self.read)
     }
+}
+
+/// What the configuration store remembers is of a later session than what the live view has, or of the
+/// same one, from which the agent was sent away.
+fn overrules(remembered: &AgentRecord, heard: &AgentRecord) -> bool {
+    remembered.session_epoch > heard.session_epoch
+        || (remembered.session_epoch == heard.session_epoch && remembered.left && !heard.left)
 }
 
 fn key(record: &AgentRecord) -> Key {

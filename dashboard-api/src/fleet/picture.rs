@@ -2,6 +2,7 @@
 
 use super::cells::RevisionCells;
 use super::gather::Gathered;
+use super::sharing::{self, Sharing};
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
@@ -35,6 +36,8 @@ pub(crate) struct Picture {
     rollouts: BTreeMap<GatewayName, Rollout>,
     /// The operators' orders that stand.
     pub(super) overrides: BTreeMap<GatewayName, Vec<ExplainedOverride>>,
+    /// The agents that hold one certificate with another.
+    sharing: Sharing,
     /// True when the live view or the store did not answer and older records stand in.
     pub(super) partial: bool,
     /// Set when there is nothing at all to show.
@@ -75,6 +78,22 @@ impl Picture {
     pub(crate) fn has_left(&self, instance: &str) -> bool {
         let record = self.records.iter().find(|it| it.instance == instance);
         record.is_some_and(|record| record.left)
+    }
+
+    /// True when a process is known to live no more: it said goodbye, or every store answers and none
+    /// has heard of it lately.
+    pub(crate) fn is_over(&self, instance: &str, now_ms: u64) -> bool {
+        let record = self.records.iter().find(|it| it.instance == instance);
+        match record.map(|record| (record.left, agent_state(record, now_ms, self.windows()))) {
+            Some((true, _)) => true,
+            Some((false, AgentState::Live | AgentState::Draining)) => false,
+            Some((false, AgentState::Stale | AgentState::Gone)) | None => !self.partial,
+        }
+    }
+
+    /// What is to be said of an agent whose certificate another living process holds.
+    pub(super) fn shares_identity(&self, record: &AgentRecord) -> Option<String> {
+        sharing::problem_of(&self.sharing, record)
     }
 
     /// The instances of a gateway that take requests.
@@ -220,6 +239,7 @@ pub(super) async fn take(
         taken,
         folded: app.fleet.index.fold(now_ms, FreshWindows::default()),
         now_ms,
+        sharing: gathered.sharing(now_ms),
         records,
         targets,
         rollouts,

@@ -2,6 +2,7 @@
 //! take a moment, and a picture that waited for them would show the news of that moment late.
 
 use super::gather::Key;
+use super::sharing::{Holder, Holders};
 use crate::clock;
 use lanekeeper_model::fleet::HeldOverrides;
 use lanekeeper_model::{AgentRecord, Totals};
@@ -25,6 +26,9 @@ const READING_AGE_MAX: Duration = Duration::from_secs(10);
 /// Agents as silent records.
 pub(super) type Remembered = BTreeMap<Key, Arc<AgentRecord>>;
 
+/// Those agents, and the identities that several of them came with.
+pub(super) type News = (Remembered, Holders);
+
 /// Reads them now and then.
 #[derive(Default)]
 pub(super) struct Memory {
@@ -35,7 +39,7 @@ pub(super) struct Memory {
 
 struct Reading {
     began: Instant,
-    task: JoinHandle<Result<(Remembered, Duration), Error>>,
+    task: JoinHandle<Result<(News, Duration), Error>>,
 }
 
 impl Memory {
@@ -53,7 +57,7 @@ impl Memory {
     /// # Errors
     ///
     /// The store's. What it remembers is read again at the next call.
-    pub(super) async fn news(&mut self, store: &ConfigStore) -> Result<Option<Remembered>, Error> {
+    pub(super) async fn news(&mut self, store: &ConfigStore) -> Result<Option<News>, Error> {
         let now = clock::instant();
         if self
             .reading
@@ -78,28 +82,38 @@ impl Memory {
         };
         let read = (&mut reading.task).await;
         self.reading = None;
-        let (remembered, took) =
-            read.unwrap_or_else(|error| Err(Error::Corrupt(error.to_string())))?;
+        let (news, took) = read.unwrap_or_else(|error| Err(Error::Corrupt(error.to_string())))?;
         let pause = FACTS_PERIOD.max(took.saturating_mul(FACTS_EASE));
         self.due = Some(clock::instant() + pause);
-        Ok(Some(remembered))
+        Ok(Some(news))
     }
 }
 
-async fn read(store: ConfigStore) -> Result<(Remembered, Duration), Error> {
+async fn read(store: ConfigStore) -> Result<(News, Duration), Error> {
     let began = clock::instant();
     let facts = store.agent_facts(None).await?;
     let now_ms = clock::now_ms();
-    let remembered = facts
-        .into_iter()
-        .filter(|facts| now_ms.saturating_sub(facts.last_seen_ms) < REMEMBERED_MS)
-        .map(|facts| {
-            let record = Arc::new(silent_record(facts));
-            ((record.gateway.clone(), record.instance.clone()), record)
-        })
-        .collect();
+    let (mut remembered, mut holders) = (Remembered::new(), Holders::new());
+    for mut facts in facts {
+        if now_ms.saturating_sub(facts.last_seen_ms) >= REMEMBERED_MS {
+            continue;
+        }
+        let (identity, first_seen_ms) = (facts.identity.take(), facts.first_seen_ms);
+        let record = Arc::new(silent_record(facts));
+        let key = (record.gateway.clone(), record.instance.clone());
+        if let Some(identity) = identity
+            && !record.left
+        {
+            holders.entry(identity).or_default().push(Holder {
+                key: key.clone(),
+                first_seen_ms,
+            });
+        }
+        remembered.insert(key, record);
+    }
+    holders.retain(|_, processes| processes.len() > 1);
     let took = clock::instant().saturating_duration_since(began);
-    Ok((remembered, took))
+    Ok(((remembered, holders), took))
 }
 
 fn silent_record(facts: AgentFacts) -> AgentRecord {

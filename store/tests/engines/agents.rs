@@ -34,7 +34,9 @@ on_each_engine! {
     two_processes_of_one_name_are_two_rows,
     agents_are_forgotten_by_order_and_by_age,
     forgetting_an_agent_revokes_what_it_came_with,
-    forgetting_an_earlier_process_leaves_the_later_its_identity,
+    forgetting_an_earlier_process_that_is_over_leaves_the_later_its_identity,
+    forgetting_a_living_process_takes_the_identity_from_its_copies_too,
+    an_agent_whose_identity_was_revoked_has_left,
 }
 
 async fn facts_of_many_agents_are_recorded_at_once_or_not_at_all(test: TestStore) {
@@ -148,12 +150,12 @@ async fn agents_are_forgotten_by_order_and_by_age(test: TestStore) {
             .unwrap();
     }
     test.store
-        .forget_agent("i-3", &change("ann", 40))
+        .forget_agent("i-3", true, &change("ann", 40))
         .await
         .unwrap();
     let error = test
         .store
-        .forget_agent("i-3", &change("ann", 41))
+        .forget_agent("i-3", true, &change("ann", 41))
         .await
         .unwrap_err();
     assert!(matches!(error, Error::NotFound { .. }), "{error:?}");
@@ -206,7 +208,10 @@ async fn forgetting_an_agent_revokes_what_it_came_with(test: TestStore) {
     let before = test.store.enrolment_changes().await.unwrap();
     let forget = async |instance: &str| {
         let change = change("ann", 20);
-        test.store.forget_agent(instance, &change).await.unwrap()
+        test.store
+            .forget_agent(instance, true, &change)
+            .await
+            .unwrap()
     };
     assert!(forget("i-1").await);
     assert_eq!(test.store.revoked_identities(30).await.unwrap(), ["a"]);
@@ -231,17 +236,55 @@ async fn forgetting_an_agent_revokes_what_it_came_with(test: TestStore) {
     assert_eq!(test.store.revoked_identities(30).await.unwrap(), ["a"]);
 }
 
-async fn forgetting_an_earlier_process_leaves_the_later_its_identity(test: TestStore) {
+async fn forgetting_an_earlier_process_that_is_over_leaves_the_later_its_identity(test: TestStore) {
     enrolled(&test, "a").await;
     for known in [identified("i-1", 10, "a"), identified("i-2", 11, "a")] {
         test.store.record_agent(&known).await.unwrap();
     }
     let order = change("ann", 20);
-    let forget = |instance| test.store.forget_agent(instance, &order);
+    let forget = |instance| test.store.forget_agent(instance, true, &order);
     assert!(!forget("i-1").await.unwrap());
     assert_eq!(
         test.store.revoked_identities(30).await.unwrap(),
         [] as [&str; 0]
     );
     assert!(forget("i-2").await.unwrap(), "the one that holds it");
+}
+
+async fn forgetting_a_living_process_takes_the_identity_from_its_copies_too(test: TestStore) {
+    enrolled(&test, "a").await;
+    let copy = identified("i-2", 11, "a");
+    for known in [&identified("i-1", 10, "a"), &copy] {
+        test.store.record_agent(known).await.unwrap();
+    }
+    let order = change("ann", 20);
+    assert!(test.store.forget_agent("i-1", false, &order).await.unwrap());
+    assert_eq!(test.store.revoked_identities(30).await.unwrap(), ["a"]);
+    for late in [&identified("i-1", 12, "a"), &identified("i-2", 13, "a")] {
+        test.store.record_agent(late).await.unwrap();
+    }
+    let sent_away = AgentFacts {
+        left_ms: Some(20),
+        ..copy
+    };
+    assert_eq!(test.store.agent_facts(None).await.unwrap(), [sent_away]);
+}
+
+async fn an_agent_whose_identity_was_revoked_has_left(test: TestStore) {
+    enrolled(&test, "a").await;
+    enrolled(&test, "b").await;
+    for known in [identified("i-1", 10, "a"), identified("i-2", 11, "b")] {
+        test.store.record_agent(&known).await.unwrap();
+    }
+    let order = change("ann", 20);
+    test.store.revoke_identity("a", &order).await.unwrap();
+    let left = async || -> Vec<Option<u64>> {
+        let known = test.store.agent_facts(None).await.unwrap();
+        known.iter().map(|facts| facts.left_ms).collect()
+    };
+    assert_eq!(left().await, [None, Some(20)]);
+    // It joined anew.
+    let again = identified("i-1", 12, "b");
+    test.store.record_agent(&again).await.unwrap();
+    assert_eq!(left().await, [None, None]);
 }
