@@ -9,6 +9,7 @@ use crate::clock;
 use crate::protocol::Dialect;
 use crate::protocol::answer::{self, Answer as Inspected};
 use crate::protocol::classify::{self, Rules, Verdict};
+use crate::protocol::error_signal;
 use crate::protocol::headers::{self, Credential};
 use crate::protocol::query;
 use crate::protocol::rewrite::{BodyChain, ModelPlaces};
@@ -155,7 +156,10 @@ pub(crate) async fn attempt(
     }
     let encoded = is_encoded(&head.headers);
     let events = headers::is_event_stream(&head.headers);
-    let attempted = if events && !encoded {
+    let attempted = if events && encoded {
+        // Nobody asked for a coding, and frames that cannot be read cannot be judged.
+        Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
+    } else if events {
         opening::read(rules, asked.dialect, head, body, bounds, trace).await
     } else {
         whole(rules, asked.dialect, head, body, bounds, encoded, trace).await
@@ -343,8 +347,19 @@ async fn whole(
         Err(verdict) => return Attempted::Failed(verdict, None),
     };
     let inspected = match &held {
-        // What is encoded cannot be read, and what is long is surely an answer.
-        Held::All(bytes) if encoded && !bytes.is_empty() => Inspected::Good,
+        Held::All(bytes) if encoded && !bytes.is_empty() => {
+            inspect_encoded(rules, dialect, &head.headers, bytes)
+        }
+        Held::Part(chunks, _) if encoded => {
+            let len = chunks.iter().map(Bytes::len).sum();
+            let bytes = join(chunks.clone(), len);
+            if error_signal::decoded(&head.headers, &bytes).is_empty() {
+                Inspected::Malformed
+            } else {
+                Inspected::Good
+            }
+        }
+        // What is long is surely an answer.
         Held::Part(..) => Inspected::Good,
         Held::All(bytes) => answer::inspect(rules, dialect, bytes),
     };
@@ -368,6 +383,22 @@ async fn whole(
             Attempted::Failed(*verdict, Some(Answer { head, body }))
         }
     }
+}
+
+/// Judges a document in a content coding that nobody asked for. It is decoded only to be judged: the
+/// caller gets it as it came. A coding that is not known leaves bytes that are no document.
+fn inspect_encoded(
+    rules: Rules<'_>,
+    dialect: Dialect,
+    headers: &HeaderMap,
+    bytes: &[u8],
+) -> Inspected {
+    let plain = error_signal::decoded(headers, bytes);
+    if plain.len() >= error_signal::MAX_BODY_BYTES {
+        // Not read to its end, and too long for an error.
+        return Inspected::Good;
+    }
+    answer::inspect(rules, dialect, &plain)
 }
 
 fn stands_for(verdict: &Verdict) -> StatusCode {

@@ -27,11 +27,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+mod burst;
+mod death;
 mod silence;
+mod tail;
 
+use burst::Burst;
+use death::{Death, speaks_for_itself};
 use silence::Silence;
+use tail::Tail;
 
-/// How long the upstream may keep the connection after the answer's closing frame.
+/// How long the upstream may keep the connection after the answer's closing frame, whatever it sends
+/// meanwhile.
 const AFTER_TERMINAL: Duration = Duration::from_secs(5);
 
 /// The answer was broken off; the connection to the caller must not look as if it ended well.
@@ -61,6 +68,8 @@ pub(crate) struct Relay {
     finished: bool,
     /// The protocol's closing frame has passed.
     closed: bool,
+    tail: Tail,
+    burst: Burst,
     /// No content has passed yet: there was only too much before it to be held.
     awaits_content: bool,
     state: State,
@@ -102,6 +111,8 @@ impl Relay {
             reader: None,
             idle_timeout: grant.lane().idle_timeout,
             closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
+            tail: Tail::new(origin.dialect.protocol()),
+            burst: Burst::default(),
             origin,
             silence: Silence::default(),
             finished: running.finished,
@@ -120,6 +131,7 @@ impl Relay {
 
     /// Takes the next bytes of the upstream.
     fn take(&mut self, chunk: Bytes) {
+        self.burst.add(chunk.len());
         let Some(mut reader) = self.reader.take() else {
             self.silence.end();
             self.ready.push_back(chunk);
@@ -138,6 +150,11 @@ impl Relay {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
             match self.state {
+                State::Running if self.burst.is_over() => {
+                    self.burst.end();
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
                 State::Running => {}
                 State::Ending => return Poll::Ready(None),
                 State::Breaking { flushed: false } => {
@@ -169,6 +186,7 @@ impl Relay {
                     } else if self.origin.cut.is_set() {
                         self.cut_off();
                     } else {
+                        self.burst.end();
                         return Poll::Pending;
                     }
                 }
@@ -179,6 +197,7 @@ impl Relay {
     /// Passes on every whole frame the reader has.
     fn pass(&mut self, mut reader: Box<SseReader>) {
         let mut death = None;
+        let mut enough = false;
         // Once for the frames of this chunk, and again behind one that began in an earlier one.
         let mut glances: u8 = 2;
         while death.is_none() {
@@ -189,6 +208,10 @@ impl Relay {
             match self.next(&mut reader) {
                 Next::Frame => reader.keep(),
                 Next::None => break,
+                Next::Enough => {
+                    enough = true;
+                    break;
+                }
                 Next::Death(found) => {
                     if found.is_shown {
                         reader.keep();
@@ -201,12 +224,18 @@ impl Relay {
         self.reader = Some(reader);
         if let Some(death) = &death {
             self.die(death);
+        } else if enough {
+            self.end_well();
         }
     }
 
     /// Passes on the frames ahead that need no reading, all at once.
     fn pass_plain(&mut self, reader: &mut SseReader) {
-        let Some((grant, _)) = self.books.as_mut().filter(|_| !self.awaits_content) else {
+        let Some((grant, _)) = self
+            .books
+            .as_mut()
+            .filter(|_| !self.awaits_content && !self.closed)
+        else {
             return;
         };
         // A span wants to see every frame.
@@ -223,7 +252,9 @@ impl Relay {
     /// The next frame, judged.
     fn next(&mut self, reader: &mut SseReader) -> Next {
         match reader.next_frame() {
+            Ok(Some(frame)) if self.closed && !self.tail.takes(frame.raw.len()) => Next::Enough,
             Ok(Some(frame)) => self.judge(&frame),
+            Ok(None) if self.closed && !self.tail.has_room(reader.held_bytes()) => Next::Enough,
             Ok(None) => Next::None,
             Err(_) => Next::Death(Death::of(Verdict::transient(CauseKind::BadBody))),
         }
@@ -262,21 +293,29 @@ impl Relay {
                 });
             }
             FrameKind::Ping => {}
-            FrameKind::Content | FrameKind::Lifecycle => self.silence.end(),
+            FrameKind::Content | FrameKind::Lifecycle => self.progress(),
             FrameKind::Finish { .. } => {
                 self.finished = true;
-                self.silence.end();
+                self.progress();
                 if frames::closes_by_finish(self.origin.dialect.protocol()) {
                     self.closed = true;
                     self.silence.restart();
                 }
             }
+            FrameKind::Terminal { .. } if self.closed => {}
             FrameKind::Terminal { .. } => {
                 self.closed = true;
                 self.silence.restart();
             }
         }
         Next::Frame
+    }
+
+    /// Something of the answer came. Nothing behind its closing frame is part of it.
+    fn progress(&mut self) {
+        if !self.closed || frames::closes_by_finish(self.origin.dialect.protocol()) {
+            self.silence.end();
+        }
     }
 
     /// The upstream has said all it has to say.
@@ -287,7 +326,7 @@ impl Relay {
         if let Some(mut reader) = self.reader.take() {
             let death = match reader.finish().map(|frame| self.judge(&frame)) {
                 Some(Next::Death(death)) => Some(death),
-                Some(Next::Frame | Next::None) | None => None,
+                Some(Next::Frame | Next::None | Next::Enough) | None => None,
             };
             if death.as_ref().is_none_or(|death| death.is_shown) {
                 reader.keep();
@@ -429,33 +468,9 @@ enum Next {
     /// It passes.
     Frame,
     None,
+    /// The answer is over, and what follows it takes too long.
+    Enough,
     Death(Death),
-}
-
-/// Why an answer broke.
-struct Death {
-    verdict: Verdict,
-    /// The newest frame is the lane's own error, and the caller may see it.
-    is_shown: bool,
-}
-
-impl Death {
-    fn of(verdict: Verdict) -> Self {
-        Self {
-            verdict,
-            is_shown: false,
-        }
-    }
-}
-
-/// A well-formed error of the upstream is passed on as it is, but not one about the gateway's own
-/// account.
-fn speaks_for_itself(verdict: &Verdict) -> bool {
-    verdict.status.is_some()
-        && !matches!(
-            verdict.disposition,
-            Disposition::HardDownAuth | Disposition::HardDownBilling
-        )
 }
 
 /// What a verdict proves.

@@ -21,6 +21,10 @@ use crate::plane::{DrainSignal, Plane};
 /// How long a thread may take to end once its connections are cut.
 const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// Turns of tasks between two looks for new connections and bytes. The runtime's own 61 would let a
+/// newcomer wait for many stretches of streams that are always ready (see the relay's bound on one).
+const TURNS_PER_LOOK: u32 = 13;
+
 type Ending = oneshot::Receiver<io::Result<()>>;
 
 /// The running threads.
@@ -164,6 +168,7 @@ impl Worker {
     fn run(self, listener: TcpListener) -> io::Result<()> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            .event_interval(TURNS_PER_LOOK)
             .build()?;
         runtime.block_on(async {
             tokio::select! {

@@ -65,13 +65,23 @@ impl Reading {
         }
     }
 
+    async fn read_all(&mut self) -> bool {
+        loop {
+            if let Some(whole) = self.read().await {
+                return whole;
+            }
+        }
+    }
+
+    /// Reads to the end of a body that is no text.
+    pub(crate) async fn rest_of_bytes(mut self) -> Vec<u8> {
+        assert!(self.read_all().await, "the body broke off");
+        self.bytes
+    }
+
     /// Reads to the end.
     pub(crate) async fn rest(mut self) -> Got {
-        let whole = loop {
-            if let Some(whole) = self.read().await {
-                break whole;
-            }
-        };
+        let whole = self.read_all().await;
         Got {
             status: self.head.status,
             headers: self.head.headers,
