@@ -15,7 +15,7 @@ mod storage;
 mod traces;
 
 use args::{Arguments, Command};
-use exit::Failure;
+use exit::{Failure, Kind};
 use opentelemetry_sdk::trace::SdkTracer;
 use std::process::ExitCode;
 use traces::Traces;
@@ -25,7 +25,13 @@ fn main() -> ExitCode {
     descriptors::raise_limit();
     // A second installation would be refused; this is the only one.
     _ = rustls::crypto::ring::default_provider().install_default();
-    match run(arguments) {
+    let done = match (run(arguments), output::end()) {
+        (Ok(()), written) => written,
+        // Differences that nobody could read are not told by their exit code either.
+        (Err(failure), Err(unwritten)) if failure.kind() == Kind::Different => Err(unwritten),
+        (Err(failure), _) => Err(failure),
+    };
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             output::error(&failure.to_string());

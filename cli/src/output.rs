@@ -1,18 +1,51 @@
 //! Printing: results to standard output, words for people to standard error.
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Kind};
+use lanekeeper_model::wording::is_unseen;
 use serde_json::Value;
-use std::io::{IsTerminal, Write, stderr, stdout};
+use std::io::{self, ErrorKind, IsTerminal, Write, stderr, stdout};
+use std::sync::OnceLock;
 
-/// One line of a result. A reader that went away is no reason to fail.
+/// Why a result could not be written, the first time.
+static UNWRITTEN: OnceLock<io::Error> = OnceLock::new();
+
+/// Whether something was written. A reader that went away is no reason to fail; a full disk is, at
+/// the end of the command.
+fn is_written(written: io::Result<()>) -> bool {
+    match written {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() != ErrorKind::BrokenPipe {
+                // The first reason is the one told.
+                _ = UNWRITTEN.set(error);
+            }
+            false
+        }
+    }
+}
+
+/// Fails when a part of the results could not be written: who keeps them must not take them for
+/// whole.
+pub(crate) fn end() -> Result<(), Failure> {
+    is_written(stdout().flush());
+    match UNWRITTEN.get() {
+        Some(error) => {
+            let text = format!("the output could not be written: {error}");
+            Err(Failure::new(Kind::Other, text))
+        }
+        None => Ok(()),
+    }
+}
+
+/// One line of a result.
 pub(crate) fn line(text: &str) {
-    _ = writeln!(stdout(), "{text}");
+    is_written(writeln!(stdout(), "{text}"));
 }
 
 /// The same, for a command that goes on by itself: false when nobody reads any more.
 pub(crate) fn try_line(text: &str) -> bool {
     let mut stdout = stdout();
-    writeln!(stdout, "{text}").is_ok() && stdout.flush().is_ok()
+    is_written(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
 }
 
 /// Whether results go to a terminal.
@@ -22,7 +55,7 @@ pub(crate) fn is_terminal() -> bool {
 
 /// Empties the terminal.
 pub(crate) fn clear() {
-    _ = write!(stdout(), "\u{1b}[H\u{1b}[2J");
+    is_written(write!(stdout(), "\u{1b}[H\u{1b}[2J"));
 }
 
 /// A line for the person at the terminal; nothing when nobody is there to read it.
@@ -52,10 +85,10 @@ pub(crate) fn yaml(value: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same text with control characters written out: what others named must not steer a terminal.
+/// The same text with control and invisible characters written out: what others named must not steer a terminal.
 pub(crate) fn plain(text: &str) -> String {
     text.chars().fold(String::new(), |mut plain, c| {
-        if c.is_control() {
+        if is_unseen(c) {
             plain.extend(c.escape_default());
         } else {
             plain.push(c);
@@ -97,6 +130,7 @@ mod tests {
     fn a_name_cannot_steer_the_terminal() {
         let shown = plain("red\u{1b}[31m\nnext\u{9b}\t\u{7f}");
         assert_eq!(shown, "red\\u{1b}[31m\\nnext\\u{9b}\\t\\u{7f}");
+        assert_eq!(plain("a\u{202e}b\u{feff}"), "a\\u{202e}b\\u{feff}");
         assert_eq!(plain("Käthe › 中"), "Käthe › 中");
     }
 }

@@ -19,6 +19,7 @@ pub(crate) mod tokens;
 use crate::auth::Caller;
 use crate::clock;
 use crate::error::Error;
+use lanekeeper_model::wording::is_unseen;
 use lanekeeper_store::{Change, TEXT_MAX};
 
 /// What a list's query may hold.
@@ -42,13 +43,13 @@ pub(crate) struct ChangeQuery {
 
 /// The record of a change by `caller`, now.
 ///
-/// A message goes to terminals and logs, where control characters could pretend to be something else.
+/// A message goes to terminals and logs, where unseen characters could pretend to be something else.
 fn change(caller: &Caller, message: Option<String>) -> Result<Change, Error> {
     let message = message.unwrap_or_default();
     let reason = if message.len() > TEXT_MAX {
         Some(format!("must not be longer than {TEXT_MAX} bytes"))
-    } else if message.chars().any(char::is_control) {
-        Some("must not have control characters or line ends".to_owned())
+    } else if message.contains(is_unseen) {
+        Some("must not have control characters, line ends or invisible characters".to_owned())
     } else {
         None
     };

@@ -4,6 +4,7 @@ use crate::auth::TokenCache;
 use crate::clock;
 use crate::error::Error;
 use crate::fleet::Fleet;
+use crate::input::budget::BodyBudget;
 use lanekeeper_model::GatewayName;
 use lanekeeper_store::{Change, ConfigStore, Hint, LiveView, Principal};
 use std::collections::HashMap;
@@ -43,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) streams: Arc<Semaphore>,
     /// How many of them each token has, by its id.
     pub(crate) streams_of: Arc<StreamCounts>,
+    /// What bodies may hold.
+    pub(crate) bodies: Arc<BodyBudget>,
     /// Cancelled when the server ends: event streams end then.
     pub(crate) closing: CancellationToken,
 }
@@ -106,6 +109,7 @@ impl App {
             asking: Arc::new(Semaphore::new(MAX_ASKING)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             streams_of: Arc::default(),
+            bodies: Arc::default(),
             store,
             live,
             closing,

@@ -91,6 +91,9 @@ pub(crate) async fn guard(
 ) -> Result<Response, Error> {
     let Access::Needs(needed) = guard.access else {
         guard.check_query(request.uri())?;
+        request
+            .extensions_mut()
+            .insert(guard.app.bodies.public_share());
         return Ok(next.run(request).await);
     };
     let token = match credential(request.headers())? {
@@ -116,6 +119,9 @@ pub(crate) async fn guard(
         verify(&guard.app, token).await?
     };
     let token = Arc::from(token);
+    // Held here until the answer: what a body was read into counts as long as it is worked on.
+    let share = guard.app.bodies.share(&principal.id);
+    request.extensions_mut().insert(share.clone());
     let (path, who) = (request.uri().path().to_owned(), principal.clone());
     let answered = if principal.role < needed {
         Err(Error::InsufficientRole {
@@ -133,6 +139,7 @@ pub(crate) async fn guard(
             .insert(Caller(principal, token, None));
         Ok(next.run(request).await)
     };
+    drop(share);
     if let Some(action) = guard.action
         && let Some(reason) = refusal(&answered)
     {

@@ -54,6 +54,9 @@ pub(crate) enum Error {
     /// The body did not arrive in time.
     #[error("the body did not arrive within {0} s")]
     BodyTimeout(u64),
+    /// The caller, or all callers together, send as much at once as may be held.
+    #[error("too many large bodies are on their way at this moment; try again")]
+    BodiesBusy,
     /// The body broke off.
     #[error("the body ended before it was complete")]
     BodyCut,

@@ -58,7 +58,7 @@ pub(crate) async fn run(
         return Ok(next.run(request).await);
     };
     let (mut parts, body) = request.into_parts();
-    let body = body::read(&parts.headers, body, MAX_DOCUMENT_BYTES).await?;
+    let body = body::read(&parts, body, MAX_DOCUMENT_BYTES).await?;
     let fingerprint = fingerprint(&parts, &body);
     let actor = caller.0.id.clone();
     if let Some(answer) = repetition(app, &actor, &key, &fingerprint).await? {

@@ -4,6 +4,7 @@
 //! route takes its input through these.
 
 pub(crate) mod body;
+pub(crate) mod budget;
 pub(crate) mod cursor;
 pub(crate) mod document;
 mod json;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The media type of every error.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
-/// What a client is asked to wait when the store does not answer, seconds.
+/// What a client is asked to wait when the store does not answer or the server is full, seconds.
 const STORE_RETRY_SECS: u64 = 2;
 /// What a client is asked to wait when all streams are taken, seconds.
 const STREAM_RETRY_SECS: u64 = 10;
@@ -90,6 +90,7 @@ impl Error {
             Self::NotFound { .. } => (StatusCode::NOT_FOUND, "not_found"),
             Self::MethodNotAllowed(_) => (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed"),
             Self::BodyTimeout(_) => (StatusCode::REQUEST_TIMEOUT, "body_timeout"),
+            Self::BodiesBusy => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
             Self::RevisionMismatch { .. } => (StatusCode::PRECONDITION_FAILED, "revision_mismatch"),
             Self::TooLarge(_) => (StatusCode::PAYLOAD_TOO_LARGE, "body_too_large"),
             Self::UnsupportedMedia(_) => {
@@ -141,6 +142,7 @@ impl Error {
                 }
             }
             Self::Store(StoreError::Unavailable { .. })
+            | Self::BodiesBusy
             | Self::Overdue
             | Self::NotReady
             | Self::NoDatabaseYet => {

@@ -13,6 +13,7 @@ mod description;
 mod enrolment;
 mod fleet;
 mod idempotency;
+mod large_bodies;
 mod overrides;
 mod problems;
 mod races;

@@ -20,6 +20,7 @@ pub mod spec;
 pub mod steer;
 mod text;
 mod validate;
+pub mod wording;
 
 pub use document::{Checked, check_json, check_yaml, content_hash, json_schema};
 pub use fleet::{AgentRecord, AgentState, FleetView, FreshWindows, ViewQuery};

@@ -195,7 +195,7 @@ async fn delete(
     if if_match.is_some_and(|expected| expected != revision) {
         return Err(Error::Conflict { current: revision });
     }
-    rollouts::forget(session, name, change.now_ms).await?;
+    rollouts::forget(session, name).await?;
     execute!(
         session,
         sqlx::query("DELETE FROM gateways WHERE name = $1").bind(name)

@@ -282,12 +282,13 @@ pub(crate) async fn follow(
     Ok(())
 }
 
-/// Ends what a gateway's deletion ends: its rollout and its plan.
-pub(crate) async fn forget(session: &mut Session, gateway: &str, now_ms: u64) -> Result<(), Error> {
-    if let Some(mut active) = active(session, gateway).await? {
-        active.rollout.supersede();
-        save(session, &active, now_ms).await?;
-    }
+/// Removes what goes with a gateway: its rollouts, whose steps stay in the audit trail, and its plan.
+/// One that is created under its name later does not inherit them.
+pub(crate) async fn forget(session: &mut Session, gateway: &str) -> Result<(), Error> {
+    execute!(
+        session,
+        sqlx::query("DELETE FROM rollouts WHERE gateway = $1").bind(gateway)
+    )?;
     execute!(
         session,
         sqlx::query("DELETE FROM rollout_plans WHERE gateway = $1").bind(gateway)

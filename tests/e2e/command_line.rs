@@ -3,6 +3,7 @@
 use lanekeeper_tests::{Fleet, Options, Process, command as lanekeeper, eventually, target_folder};
 use serde_json::{Value, json};
 use std::path::Path;
+use std::process::Stdio;
 use std::time::Duration;
 use tokio::process::Command;
 
@@ -44,6 +45,36 @@ async fn check_tells_every_problem_and_exits_with_3() {
         Some(1)
     );
     assert_eq!(lanekeeper(&["chekc"], &[]).await.status.code(), Some(2));
+}
+
+#[tokio::test]
+async fn output_that_cannot_be_written_is_a_failure_and_a_reader_that_left_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("gateway.json");
+    let path = write(&file, &json!({"gateway": "edge"}));
+    let run = async |arguments: &[&str], stdout: Stdio| {
+        let done = Command::new(target_folder().join("lanekeeper"))
+            .args(arguments)
+            .stdout(stdout)
+            .output();
+        let done = done.await.unwrap();
+        (done.status.code(), text(&done.stderr))
+    };
+    for arguments in [
+        &["check", path.as_str()][..],
+        &["check", &path, "-o", "yaml"],
+        &["completion", "bash"],
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
+        let (code, said) = run(arguments, Stdio::from(full.unwrap())).await;
+        assert_eq!(code, Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("output could not be written"), "{said}");
+
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, said) = run(arguments, Stdio::from(writer)).await;
+        assert_eq!((code, said.as_str()), (Some(0), ""), "{arguments:?}");
+    }
 }
 
 #[tokio::test]

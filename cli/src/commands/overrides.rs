@@ -67,8 +67,12 @@ pub(crate) async fn run(arguments: OverrideArguments) -> Result<(), Failure> {
         } => {
             let api = Api::new(&api)?;
             let path = path(&gateway, &id);
-            api.delete(&path, message.as_deref()).await?;
-            output::line(&format!("override {id} released"));
+            let answer = api.delete(&path, message.as_deref()).await?;
+            // The order is shown only when the call had nothing to end.
+            output::line(&match answer.body {
+                Value::Null => format!("override {id} released"),
+                _ => format!("override {id} was over already"),
+            });
             wait(&api, &path, &waiting).await
         }
     }

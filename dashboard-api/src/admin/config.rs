@@ -59,7 +59,8 @@ pub(crate) async fn read(
     Ok(([(ETAG, tag)], axum::Json(revision.document)).into_response())
 }
 
-/// Replace the document. A document that is the current one already makes no revision.
+/// Replace the document. A document that is the current one already makes no revision and no entry of
+/// the audit trail; the answer names the revision that has it.
 #[utoipa::path(
     put,
     path = "/admin/v1/gateways/{gateway}/config",
@@ -109,7 +110,8 @@ pub(crate) async fn replace(
     .await
 }
 
-/// Change parts of the document by a JSON merge patch: null removes a key.
+/// Change parts of the document by a JSON merge patch: null removes a key. A patch that changes nothing
+/// makes no revision and no entry of the audit trail; the answer names the current revision.
 #[utoipa::path(
     patch,
     path = "/admin/v1/gateways/{gateway}/config",
@@ -186,7 +188,7 @@ pub(super) async fn write(
         let (document, expected) = match next {
             Next::Whole(document) => (Cow::Borrowed(document), based_on.over(current.number)),
             Next::Made(make) => {
-                let document = Document::Json(make(&current.document)?);
+                let document = Document::from(make(&current.document)?);
                 let checked = document.check(Some(gateway)).await?;
                 (Cow::Owned(checked.document), Some(current.number))
             }

@@ -332,7 +332,8 @@ pub(crate) async fn create(
     Err(Error::OverridesBusy)
 }
 
-/// Release an order before its end. One that is over already is left as it is.
+/// Release an order before its end. One that is over already is left as it is, and as nothing was
+/// written then, the audit trail has no entry of it.
 #[utoipa::path(
     delete,
     path = "/admin/v1/gateways/{gateway}/overrides/{id}",
@@ -344,6 +345,8 @@ pub(crate) async fn create(
         ChangeQuery
     ),
     responses(
+        (status = 200, description = "It was over already, as shown; nothing was written",
+         body = OverrideInfo),
         (status = 204, description = "It is over; connected agents hear of it within a second"),
         (status = 404, description = "There is no such override",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
@@ -354,11 +357,15 @@ pub(crate) async fn release(
     caller: Caller,
     Path((gateway, id)): Path<(String, String)>,
     Query(query): Query<ChangeQuery>,
-) -> Result<StatusCode, Error> {
+) -> Result<Response, Error> {
     let change = change(&caller, query.message)?;
-    app.store.release_override(&gateway, &id, &change).await?;
+    let row = app.store.release_override(&gateway, &id, &change).await?;
+    if row.released_ms != Some(change.now_ms) {
+        let picture = app.fleet.picture().await?;
+        return Ok(axum::Json(OverrideInfo::new(row, &picture)).into_response());
+    }
     app.announce_overrides(&gateway).await;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn check_gateway(app: &App, gateway: &str) -> Result<(), Error> {

@@ -164,7 +164,7 @@ pub(crate) async fn roll_back(
     let target = find(&app, &gateway, number).await?;
     let current = current(&app, &gateway).await?;
     based_on.check(current.number)?;
-    let checked = Document::Json(target.document)
+    let checked = Document::from(target.document)
         .check(Some(&gateway))
         .await?;
     let message = query

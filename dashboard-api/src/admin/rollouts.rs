@@ -194,7 +194,7 @@ pub(crate) async fn start(
             (revision.document, message.or_else(|| Some(default())))
         }
     };
-    let checked = Document::Json(document)
+    let checked = Document::from(document)
         .check(Some(&gateway))
         .await
         .map_err(form::in_document)?;

@@ -12,6 +12,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::LOCATION;
+use lanekeeper_model::wording::is_unseen;
 use lanekeeper_store::{ExposeSecret, NewToken, Role, TokenRow};
 
 /// Longest token name, bytes.
@@ -53,8 +54,8 @@ impl Form for TokenForm {
                 let message = format!("must be 1 to {MAX_NAME_BYTES} bytes");
                 fields.refuse("name", "out_of_range", message);
             }
-            if name.chars().any(char::is_control) {
-                let message = "must not have control characters";
+            if name.contains(is_unseen) {
+                let message = "must not have control or invisible characters";
                 fields.refuse("name", "invalid_value", message);
             }
         });

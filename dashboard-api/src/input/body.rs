@@ -1,15 +1,17 @@
 //! Bodies: bounded in size and time, of a stated type, without unknown fields.
 
+use super::budget::BodyShare;
 use super::json;
 use crate::error::{Error, Fault};
-use axum::body::Body;
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::middleware::Next;
 use axum::response::Response;
 use bytes::Bytes;
 use http::HeaderMap;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
+use http::request::Parts;
+use http_body_util::BodyExt;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +20,8 @@ use std::time::Duration;
 pub(crate) const MAX_DOCUMENT_BYTES: usize = lanekeeper_model::document::DOCUMENT_BYTES_MAX;
 /// Largest body of any other route, bytes.
 const MAX_FORM_BYTES: usize = 64 * 1024;
+/// First buffer of a body that comes in pieces, bytes.
+const FIRST_BUFFER_BYTES: usize = 4 * 1024;
 /// Longest wait for a whole body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -134,7 +138,7 @@ where
         if media_type(&parts.headers)?.as_deref() != Some("application/json") {
             return Err(unsupported(&parts.headers, "application/json"));
         }
-        let bytes = read(&parts.headers, body, MAX_FORM_BYTES).await?;
+        let bytes = read(&parts, body, MAX_FORM_BYTES).await?;
         form(json::parse(&bytes)?).map(Self)
     }
 }
@@ -166,7 +170,7 @@ fn form<T: Form>(value: Value) -> Result<T, Error> {
 /// nobody reads would be taken for granted. Nothing and an empty object are accepted.
 pub(crate) async fn refuse_any(request: Request, next: Next) -> Result<Response, Error> {
     let (parts, body) = request.into_parts();
-    let bytes = read(&parts.headers, body, MAX_FORM_BYTES).await?;
+    let bytes = read(&parts, body, MAX_FORM_BYTES).await?;
     if !bytes.trim_ascii().is_empty() {
         let faults = match json::parse(&bytes)? {
             Value::Object(given) => given.keys().map(|key| unexpected(key)).collect(),
@@ -218,22 +222,58 @@ pub(crate) fn unsupported(headers: &HeaderMap, accepted: &str) -> Error {
     ))
 }
 
-/// Reads a whole body of at most `limit` bytes.
-pub(crate) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Bytes, Error> {
-    let announced = headers
+/// Reads a whole body of at most `limit` bytes, as far as the request's share of the budget goes.
+pub(crate) async fn read(parts: &Parts, body: Body, limit: usize) -> Result<Bytes, Error> {
+    let share = parts
+        .extensions
+        .get::<BodyShare>()
+        .ok_or_else(|| Error::Internal("the route has no guard".into()))?;
+    let limit = limit.min(share.largest());
+    let announced = parts
+        .headers
         .get(CONTENT_LENGTH)
         .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > limit as u64) {
+        .and_then(|value| value.parse::<u64>().ok())
+        .map(|length| usize::try_from(length).unwrap_or(usize::MAX));
+    if announced.is_some_and(|length| length > limit) {
         return Err(Error::TooLarge(limit));
     }
-    let collected = tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect());
-    match collected.await {
-        Err(_) => Err(Error::BodyTimeout(BODY_TIMEOUT.as_secs())),
-        Ok(Ok(whole)) => Ok(whole.to_bytes()),
-        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(Error::TooLarge(limit)),
-        Ok(Err(_)) => Err(Error::BodyCut),
+    let collected = collect(body, announced.unwrap_or(limit), limit, share);
+    tokio::time::timeout(BODY_TIMEOUT, collected)
+        .await
+        .map_err(|_| Error::BodyTimeout(BODY_TIMEOUT.as_secs()))?
+}
+
+/// Collects a body into one buffer, which doubles up to the `expected` length: a chain of the pieces
+/// that came would hold many small allocations, which the process does not give back.
+async fn collect(
+    mut body: Body,
+    expected: usize,
+    limit: usize,
+    share: &BodyShare,
+) -> Result<Bytes, Error> {
+    let mut whole: Vec<u8> = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(piece) = frame.map_err(|_| Error::BodyCut)?.into_data() else {
+            continue;
+        };
+        let length = whole.len().saturating_add(piece.len());
+        if length > limit {
+            return Err(Error::TooLarge(limit));
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            share.grow_to(length)?;
+            return Ok(piece);
+        }
+        if length > whole.capacity() {
+            let doubled = whole.capacity().saturating_mul(2).max(FIRST_BUFFER_BYTES);
+            let capacity = doubled.min(expected).max(length);
+            share.grow_to(capacity)?;
+            whole.reserve_exact(capacity - whole.len());
+        }
+        whole.extend_from_slice(&piece);
     }
+    Ok(whole.into())
 }
 
 #[cfg(test)]
@@ -284,8 +324,11 @@ mod tests {
         let body = Body::from_stream(futures_util::stream::iter(
             (0..3).map(|_| Ok::<_, std::io::Error>(Bytes::from_static(b"12345"))),
         ));
+        let budget = std::sync::Arc::new(crate::input::budget::BodyBudget::default());
+        let (mut parts, ()) = Request::new(()).into_parts();
+        parts.extensions.insert(budget.share("a"));
         assert!(matches!(
-            read(&HeaderMap::new(), body, 12).await,
+            read(&parts, body, 12).await,
             Err(Error::TooLarge(12))
         ));
     }

@@ -1,5 +1,6 @@
 //! Gateway documents in a body: JSON, or YAML for people who keep files.
 
+use super::budget::BodyShare;
 use super::{body, json};
 use crate::error::Error;
 use axum::extract::{FromRequest, Request};
@@ -10,11 +11,26 @@ use serde_json::Value;
 const ACCEPTED: &str = "application/json or application/yaml";
 
 /// A document as it was sent, not yet checked.
-pub(crate) enum Document {
+pub(crate) struct Document {
+    content: Content,
+    /// What its body holds, also when its sender leaves before it is checked.
+    share: Option<BodyShare>,
+}
+
+enum Content {
     /// Parsed JSON.
     Json(Value),
     /// YAML text.
     Yaml(String),
+}
+
+impl From<Value> for Document {
+    fn from(value: Value) -> Self {
+        Self {
+            content: Content::Json(value),
+            share: None,
+        }
+    }
 }
 
 impl<S: Send + Sync> FromRequest<S> for Document {
@@ -27,18 +43,23 @@ impl<S: Send + Sync> FromRequest<S> for Document {
             Some("application/yaml" | "application/x-yaml" | "text/yaml") => true,
             _ => return Err(body::unsupported(&parts.headers, ACCEPTED)),
         };
-        let bytes = body::read(&parts.headers, whole, body::MAX_DOCUMENT_BYTES).await?;
-        if !yaml {
-            return json::parse(&bytes).map(Self::Json);
-        }
-        match String::from_utf8(bytes.into()) {
-            Ok(text) => Ok(Self::Yaml(text)),
-            Err(_) => Err(Error::InvalidDocument(vec![Problem {
-                pointer: String::new(),
-                code: "not_utf8".to_owned(),
-                message: "the document is not UTF-8".to_owned(),
-            }])),
-        }
+        let bytes = body::read(&parts, whole, body::MAX_DOCUMENT_BYTES).await?;
+        let content = if yaml {
+            let text = String::from_utf8(bytes.into()).map_err(|_| {
+                Error::InvalidDocument(vec![Problem {
+                    pointer: String::new(),
+                    code: "not_utf8".to_owned(),
+                    message: "the document is not UTF-8".to_owned(),
+                }])
+            })?;
+            Content::Yaml(text)
+        } else {
+            Content::Json(json::parse(&bytes)?)
+        };
+        Ok(Self {
+            content,
+            share: parts.extensions.get().cloned(),
+        })
     }
 }
 
@@ -48,9 +69,14 @@ impl Document {
     /// With `gateway` the document's own name must be that one: a file applied to the wrong
     /// gateway is a mistake, not a renaming.
     pub(crate) async fn check(self, gateway: Option<&str>) -> Result<Checked, Error> {
-        let checked = tokio::task::spawn_blocking(move || match self {
-            Self::Json(value) => lanekeeper_model::check_json(&value),
-            Self::Yaml(text) => lanekeeper_model::check_yaml(&text),
+        let Self { content, share } = self;
+        let checked = tokio::task::spawn_blocking(move || {
+            let checked = match content {
+                Content::Json(value) => lanekeeper_model::check_json(&value),
+                Content::Yaml(text) => lanekeeper_model::check_yaml(&text),
+            };
+            drop(share);
+            checked
         })
         .await
         .map_err(|error| Error::Internal(error.into()))?
@@ -100,6 +126,6 @@ async fn value(request: Request, accepted: &[&str]) -> Result<Value, Error> {
     if !given.is_some_and(|given| accepted.contains(&given.as_str())) {
         return Err(body::unsupported(&parts.headers, &accepted.join(" or ")));
     }
-    let bytes = body::read(&parts.headers, whole, body::MAX_DOCUMENT_BYTES).await?;
+    let bytes = body::read(&parts, whole, body::MAX_DOCUMENT_BYTES).await?;
     json::parse(&bytes)
 }

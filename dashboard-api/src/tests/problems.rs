@@ -407,3 +407,33 @@ async fn two_tokens_of_one_request_let_nobody_in() {
     problem(request.send().await.unwrap(), 401, "unauthenticated").await;
     server.stop().await;
 }
+
+#[tokio::test]
+async fn texts_of_people_have_no_unseen_characters() {
+    let server = Server::start().await;
+    server.create_edge().await;
+    for unseen in [
+        '\u{7}', '\u{200b}', '\u{202e}', '\u{2028}', '\u{2066}', '\u{feff}',
+    ] {
+        let text = format!("slow{unseen}fast");
+        let name = json!({"name": text, "role": "viewer"});
+        let refused = server.send_json(Method::POST, TOKENS, &name).await;
+        let body = problem(refused, 400, "invalid_body").await;
+        assert_eq!(pointers(&body), ["/name"], "{unseen:?}");
+
+        let order = json!({
+            "action": "drain", "lane": "fast", "reason": text, "ttl_secs": 60, "allow_empty": true
+        });
+        let orders = "/admin/v1/gateways/edge/overrides";
+        let refused = server.send_json(Method::POST, orders, &order).await;
+        let body = problem(refused, 400, "invalid_body").await;
+        assert_eq!(pointers(&body), ["/reason"], "{unseen:?}");
+
+        let message: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let path = format!("/admin/v1/gateways/edge?message={message}");
+        let deletion = server.request(Method::DELETE, &path);
+        let body = problem(deletion.send().await.unwrap(), 400, "invalid_parameter").await;
+        assert_eq!(body["errors"][0]["parameter"], "message", "{unseen:?}");
+    }
+    server.stop().await;
+}

@@ -329,6 +329,8 @@ async fn a_deleted_gateway_leaves_no_rollout_and_no_plan(test: TestStore) {
         .await
         .unwrap();
     assert!(store.running_rollouts().await.unwrap().is_empty());
+    let gone = store.rollout("edge", 2).await.unwrap_err();
+    assert!(matches!(gone, Error::NotFound { .. }), "{gone:?}");
     let (document, hash) = document(3);
     let created = store
         .create_gateway("edge", &document, &hash, &change("ann", 4))
@@ -337,6 +339,8 @@ async fn a_deleted_gateway_leaves_no_rollout_and_no_plan(test: TestStore) {
     assert_eq!(created.number, 3);
     let plan = store.rollout_plan("edge").await.unwrap();
     assert_eq!(plan, Some(RolloutPlan::AllAtOnce));
+    let inherited = store.rollouts("edge", None, 10).await.unwrap();
+    assert!(inherited.is_empty(), "{inherited:?}");
     let course = store.courses().await.unwrap().remove("edge").unwrap();
     assert_eq!(course.rollout, None);
 }

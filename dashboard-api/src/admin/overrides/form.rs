@@ -3,6 +3,7 @@
 
 use crate::input::body::{Fields, Form};
 use lanekeeper_model::OverrideAction;
+use lanekeeper_model::wording::is_unseen;
 use std::collections::BTreeMap;
 
 /// Shortest life of an order, seconds.
@@ -125,8 +126,8 @@ fn check_word(fields: &mut Fields, field: &str, text: &str, min: usize, max: usi
         let message = format!("must be {min} to {max} bytes");
         fields.refuse(field, "out_of_range", message);
     }
-    if text.chars().any(char::is_control) {
-        let message = "must not have control characters";
+    if text.contains(is_unseen) {
+        let message = "must not have control or invisible characters";
         fields.refuse(field, "invalid_value", message);
     }
 }
