@@ -53,11 +53,13 @@ async fn output_that_cannot_be_written_is_a_failure_and_a_reader_that_left_is_no
     let file = folder.path().join("gateway.json");
     let path = write(&file, &json!({"gateway": "edge"}));
     let run = async |arguments: &[&str], stdout: Stdio| {
-        let done = Command::new(target_folder().join("lanekeeper"))
+        let running = Command::new(target_folder().join("lanekeeper"))
             .args(arguments)
             .stdout(stdout)
-            .output();
-        let done = done.await.unwrap();
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let done = running.wait_with_output().await.unwrap();
         (done.status.code(), text(&done.stderr))
     };
     for arguments in [

@@ -574,6 +574,12 @@ async fn operator_orders_looks_and_releases_from_the_command_line() {
 
     let (code, said, _) = run(&format!("override release {id} --wait --message over")).await;
     assert_eq!((code, said.contains("released")), (0, true), "{said}");
+    let (code, said, _) = run(&format!("override release {id}")).await;
+    assert_eq!(
+        (code, said.contains("was over already")),
+        (0, true),
+        "{said}"
+    );
     assert_eq!(ordered(&fleet).await.unwrap(), vec![Value::Null; 3]);
     let (_, all, _) = run("override list --all").await;
     assert!(all.contains("released"), "{all}");
