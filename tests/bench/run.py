@@ -145,7 +145,7 @@ def busy_row(rounds, name, single):
 
 
 def paced(_, folder):
-    """What a gateway adds to the time to the first frame of a stream that comes slowly."""
+    """What a gateway adds to the time to the first content of a stream that comes slowly."""
     upstream = start_paced_upstream(folder, words=5, latency_ms=5, interval_ms=5)
     missing = {}
     running = start_all(folder, upstream.ports, True, 1, missing)
@@ -208,7 +208,7 @@ COLUMNS = [
     ("64 KiB, CPU ratio", "large", "cpu_ratio_to_nginx", "{:.2f}"),
     ("burst, CPU ratio", "burst", "cpu_ratio_to_nginx", "{:.2f}"),
     ("two cores, ratio", "two cores", "ratio_to_nginx", "{:.2f}"),
-    ("first frame, added us", "paced", "added_first_frame_us", "{:.0f}"),
+    ("first content, added us", "paced", "added_first_frame_us", "{:.0f}"),
     ("memory idle / peak MB", "small", ("memory_idle_mb", "memory_peak_mb"), "{:.0f} / {:.0f}"),
     ("KiB a stream", "open streams", "kib_per_stream", "{:.1f}"),
 ]
