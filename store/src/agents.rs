@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use lanekeeper_model::fleet::Rejected;
-use lanekeeper_model::{ConfigSource, GatewayName};
+use lanekeeper_model::fleet::{HeldOverrides, Rejected};
+use lanekeeper_model::{AgentRecord, ConfigSource, GatewayName, Totals};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -78,6 +78,36 @@ pub struct AgentFacts {
     pub left_ms: Option<u64>,
     /// The identity whose certificate opened its session; `None` where agents have none.
     pub identity: Option<String>,
+}
+
+impl AgentFacts {
+    /// The agent as the fleet view takes it while nothing else is known of it: silent since it was
+    /// last heard of, with no report, so that no cell of it counts as anything.
+    #[must_use]
+    pub fn into_silent_record(self) -> AgentRecord {
+        AgentRecord {
+            gateway: self.gateway,
+            instance: self.instance,
+            name: self.name,
+            labels: self.labels,
+            version: self.version,
+            session_epoch: self.session_epoch,
+            seq: 0,
+            connected_ms: self.last_seen_ms,
+            report_received_ms: None,
+            left: self.left_ms.is_some(),
+            draining: false,
+            applied_revision: self.applied_revision,
+            applied_hash: self.applied_hash,
+            config_source: self.config_source,
+            problems: self.problems,
+            last_error: self.rejected,
+            clock_skew_ms: 0,
+            cells: Vec::new(),
+            totals: Totals::default(),
+            overrides: HeldOverrides::default(),
+        }
+    }
 }
 
 impl ConfigStore {

@@ -4,10 +4,8 @@ use crate::documents::GATEWAY;
 use crate::judge::Judge;
 use crate::live::{Live, Place};
 use crate::store::Store;
-use lanekeeper_model::fleet::{FleetIndex, GatewayCells, HeldOverrides, reports_freshly};
-use lanekeeper_model::{
-    AgentRecord, FleetView, FreshWindows, Gateway, Totals, ViewQuery, check_json,
-};
+use lanekeeper_model::fleet::{FleetIndex, GatewayCells, reports_freshly};
+use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, Gateway, ViewQuery, check_json};
 use lanekeeper_store::{AgentFacts, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,9 +118,10 @@ impl Reader {
 
     fn take_facts(&mut self, facts: &BTreeMap<String, AgentFacts>) {
         let before = std::mem::take(&mut self.remembered);
-        let silent = facts
-            .values()
-            .map(|facts| (facts.instance.clone(), silent_record(facts)));
+        let silent = facts.values().map(|facts| {
+            let record = facts.clone().into_silent_record();
+            (facts.instance.clone(), Arc::new(record))
+        });
         self.remembered = silent.collect();
         for (instance, record) in &self.remembered {
             let heard = self
@@ -199,30 +198,4 @@ impl Reader {
             }
         }
     }
-}
-
-fn silent_record(facts: &AgentFacts) -> Arc<AgentRecord> {
-    let facts = facts.clone();
-    Arc::new(AgentRecord {
-        gateway: facts.gateway,
-        instance: facts.instance,
-        name: facts.name,
-        labels: facts.labels,
-        version: facts.version,
-        session_epoch: facts.session_epoch,
-        seq: 0,
-        connected_ms: facts.last_seen_ms,
-        report_received_ms: None,
-        left: facts.left_ms.is_some(),
-        draining: false,
-        applied_revision: facts.applied_revision,
-        applied_hash: facts.applied_hash,
-        config_source: facts.config_source,
-        problems: facts.problems,
-        last_error: facts.rejected,
-        clock_skew_ms: 0,
-        cells: Vec::new(),
-        totals: Totals::default(),
-        overrides: HeldOverrides::default(),
-    })
 }

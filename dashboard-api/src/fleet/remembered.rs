@@ -4,9 +4,8 @@
 use super::gather::Key;
 use super::sharing::{Holder, Holders};
 use crate::clock;
-use lanekeeper_model::fleet::HeldOverrides;
-use lanekeeper_model::{AgentRecord, Totals};
-use lanekeeper_store::{AgentFacts, ConfigStore, Error};
+use lanekeeper_model::AgentRecord;
+use lanekeeper_store::{ConfigStore, Error};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -99,7 +98,7 @@ async fn read(store: ConfigStore) -> Result<(News, Duration), Error> {
             continue;
         }
         let (identity, first_seen_ms) = (facts.identity.take(), facts.first_seen_ms);
-        let record = Arc::new(silent_record(facts));
+        let record = Arc::new(facts.into_silent_record());
         let key = (record.gateway.clone(), record.instance.clone());
         if let Some(identity) = identity
             && !record.left
@@ -114,29 +113,4 @@ async fn read(store: ConfigStore) -> Result<(News, Duration), Error> {
     holders.retain(|_, processes| processes.len() > 1);
     let took = clock::instant().saturating_duration_since(began);
     Ok(((remembered, holders), took))
-}
-
-fn silent_record(facts: AgentFacts) -> AgentRecord {
-    AgentRecord {
-        gateway: facts.gateway,
-        instance: facts.instance,
-        name: facts.name,
-        labels: facts.labels,
-        version: facts.version,
-        session_epoch: facts.session_epoch,
-        seq: 0,
-        connected_ms: facts.last_seen_ms,
-        report_received_ms: None,
-        left: facts.left_ms.is_some(),
-        draining: false,
-        applied_revision: facts.applied_revision,
-        applied_hash: facts.applied_hash,
-        config_source: facts.config_source,
-        problems: facts.problems,
-        last_error: facts.rejected,
-        clock_skew_ms: 0,
-        cells: Vec::new(),
-        totals: Totals::default(),
-        overrides: HeldOverrides::default(),
-    }
 }
