@@ -10,15 +10,19 @@ use std::process::Command;
 const MAX_LINES: usize = 500;
 
 /// Which crates of the workspace each crate may use.
-const MAY_USE: [(&str, &[&str]); 12] = [
+const MAY_USE: [(&str, &[&str]); 13] = [
     ("lanekeeper-breaker", &[]),
     ("lanekeeper-model", &["breaker"]),
+    ("lanekeeper-protocol", &["model"]),
     ("lanekeeper-serve", &[]),
     ("lanekeeper-sim-provider", &["serve"]),
     ("lanekeeper-fleet-sim", &["model", "proto"]),
     ("lanekeeper-proto", &["model"]),
     ("lanekeeper-store", &["model"]),
-    ("lanekeeper-agent", &["breaker", "model", "proto", "serve"]),
+    (
+        "lanekeeper-agent",
+        &["breaker", "model", "proto", "protocol", "serve"],
+    ),
     (
         "lanekeeper-control-plane",
         &["model", "proto", "serve", "store"],

@@ -1,9 +1,9 @@
 //! Who may call: callers known by the digest of their key.
 
-use crate::protocol::query;
 use http::HeaderMap;
 use http::header::AUTHORIZATION;
 use lanekeeper_model::gateway::Client;
+use lanekeeper_protocol::query;
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -11,16 +11,16 @@ mod supervisor;
 
 pub(crate) use supervisor::supervise;
 
-use crate::attempt::{self, Attempted, Bounds};
-use crate::cells::{CellSlot, Proof};
 use crate::clock;
-use crate::lane::Tally;
-use crate::protocol::classify::{Disposition, Verdict};
-use crate::relay::proof_of;
-use crate::snapshot::Lane;
+use crate::lanes::cells::{CellSlot, Proof};
+use crate::lanes::lane::Tally;
+use crate::lanes::snapshot::Lane;
+use crate::request::attempt::{self, Attempted, Bounds};
+use crate::request::relay::proof_of;
 use crate::upstream::Client;
 use lanekeeper_model::LaneName;
 use lanekeeper_model::gateway::HealthMode;
+use lanekeeper_protocol::classify::{Disposition, Verdict};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

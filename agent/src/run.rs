@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock;
 use crate::config::{Config, Fault};
-use crate::file;
 use crate::ops::{Ops, Pulse};
 use crate::plane::{DrainSignal, Plane};
+use crate::revision::file;
 use crate::status::{Status, Topic};
 
 mod source;

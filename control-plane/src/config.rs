@@ -8,7 +8,7 @@ use std::time::Duration;
 use lanekeeper_proto::limits;
 
 use crate::Error;
-use crate::authority::{AuthorityFiles, is_server_name};
+use crate::enrolment::authority::{AuthorityFiles, is_server_name};
 
 /// Default port of the gRPC listener.
 pub const GRPC_PORT: u16 = 7400;

@@ -15,7 +15,7 @@ use lanekeeper_serve::Limits;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::config_watch::ConfigWatch;
+use crate::follow::config::ConfigWatch;
 use crate::metrics::Metrics;
 
 /// Connections of scrapers and probes open at once.

@@ -10,16 +10,19 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::config::Transport;
-use crate::core::Core;
-use crate::enrol::Registrar;
-use crate::grpc::Protection;
-use crate::intake::{FACTS_WRITERS, LIVE_WRITERS};
+use crate::enrolment::enrol::Registrar;
+use crate::enrolment::trust::Follower;
+use crate::follow::poll::Polled as _;
+use crate::hosting::core::Core;
+use crate::hosting::duplicates;
+use crate::listener::grpc::Protection;
+use crate::listener::{grpc, tls};
 use crate::metrics::Metrics;
 use crate::ops::Ops;
-use crate::poll::Polled as _;
+use crate::publish::intake::{FACTS_WRITERS, LIVE_WRITERS};
+use crate::publish::share;
 use crate::rollout::Driver;
-use crate::trust::Follower;
-use crate::{Config, Error, copies, grpc, housekeeping, share, tls};
+use crate::{Config, Error, housekeeping};
 
 /// The addresses that were bound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +179,7 @@ async fn serve_agents(
         let interval = config.timing.poll_interval;
         tasks.spawn(follower.follow(trust, trust_hints, interval, behind.clone()));
     }
-    tasks.spawn(copies::listen(
+    tasks.spawn(duplicates::listen(
         Arc::clone(&core),
         copy_hints,
         behind.clone(),

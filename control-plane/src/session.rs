@@ -12,8 +12,8 @@ use lanekeeper_proto::message::{
 };
 use lanekeeper_proto::{Unfit, limits};
 
-use crate::override_watch::StandingOrders;
-use crate::target::Target;
+use crate::follow::overrides::StandingOrders;
+use crate::follow::target::Target;
 
 mod asks;
 mod greeting;

@@ -14,23 +14,23 @@ use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, H
 use lanekeeper_store::{AgentFacts, Course, Revision, Standing};
 use tokio::sync::watch;
 
-use crate::config_watch;
-use crate::copies::{DUPLICATE_WAIT, is_living};
-use crate::intake::facts;
-use crate::outbox::{Key, Outcome, Shelf};
-use crate::outgoing::Outgoing;
-use crate::override_watch;
+use crate::follow::config;
+use crate::follow::overrides;
+use crate::follow::target::Targets;
+use crate::hosting::duplicates::{DUPLICATE_WAIT, is_living};
+use crate::hosting::epoch::SessionEpochs;
+use crate::hosting::outgoing::Outgoing;
+use crate::hosting::sessions::{Entered, Sessions};
+use crate::publish::intake::facts;
+use crate::publish::outbox::{Key, Outcome, Shelf};
 use crate::session::{Effect, Opening, Rules, Session, negotiate};
-use crate::session_epoch::SessionEpochs;
-use crate::sessions::{Entered, Sessions};
-use crate::target::Targets;
 
 /// Writes to the live view that run at once.
-pub const LIVE_WRITERS: usize = crate::intake::LIVE_WRITERS;
+pub const LIVE_WRITERS: usize = crate::publish::intake::LIVE_WRITERS;
 /// Writes of facts that run at once.
-pub const FACTS_WRITERS: usize = crate::intake::FACTS_WRITERS;
+pub const FACTS_WRITERS: usize = crate::publish::intake::FACTS_WRITERS;
 /// Pause of a writer whose store is away.
-pub const RETRY_DELAY: Duration = crate::outbox::RETRY_DELAY;
+pub const RETRY_DELAY: Duration = crate::publish::outbox::RETRY_DELAY;
 
 /// Values that may wait in each outbox.
 const OUTBOX_MAX: usize = 10_000;
@@ -72,9 +72,9 @@ pub struct Replica {
     goodbye_jitter: Duration,
     sessions: Arc<Sessions>,
     epochs: SessionEpochs,
-    config: config_watch::Known,
+    config: config::Known,
     control_epoch: watch::Sender<String>,
-    orders: override_watch::Known,
+    orders: overrides::Known,
     records: Shelf<Arc<AgentRecord>>,
     facts: Shelf<Arc<AgentFacts>>,
     streams: BTreeMap<u64, Stream>,
@@ -89,7 +89,7 @@ struct Open {
     session: Session,
     entered: Entered,
     targets: watch::Receiver<Option<Arc<Targets>>>,
-    orders: override_watch::Subscription,
+    orders: overrides::Subscription,
     control_epoch: watch::Receiver<String>,
 }
 
@@ -111,9 +111,9 @@ impl Replica {
             goodbye_jitter: timing.reconnect_jitter,
             sessions: Arc::default(),
             epochs: SessionEpochs::default(),
-            config: config_watch::Known::default(),
+            config: config::Known::default(),
             control_epoch: watch::Sender::new(String::new()),
-            orders: override_watch::Known::default(),
+            orders: overrides::Known::default(),
             records: Shelf::new(OUTBOX_MAX),
             facts: Shelf::new(OUTBOX_MAX),
             streams: BTreeMap::new(),

@@ -22,6 +22,8 @@ mod text;
 mod validate;
 pub mod wording;
 
+pub use lanekeeper_breaker::{Cause, CauseKind};
+
 pub use document::{Checked, check_json, check_yaml, content_hash, json_schema};
 pub use fleet::{AgentRecord, AgentState, FleetView, FreshWindows, ViewQuery};
 pub use gateway::Gateway;

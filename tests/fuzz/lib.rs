@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use lanekeeper_agent::protocol::classify::Rules;
-use lanekeeper_agent::protocol::{Dialect, Protocol};
+use lanekeeper_protocol::classify::Rules;
+use lanekeeper_protocol::{Dialect, Protocol};
 use lanekeeper_model::gateway::ErrorMeaning;
 
 const DIALECTS: [Dialect; 15] = [

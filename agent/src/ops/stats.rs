@@ -7,8 +7,8 @@ use lanekeeper_model::ConfigSource;
 use serde::Serialize;
 
 use crate::clock;
+use crate::lanes::stats::Stats;
 use crate::plane::Plane;
-use crate::stats::Stats;
 use crate::status::{Status, VERSION};
 
 /// The body of `/stats`.

@@ -1,10 +1,10 @@
 //! What one worker thread of the data plane serves with.
 
 use super::Inner;
-use crate::cut::Cut;
-use crate::snapshot::Snapshot;
+use crate::lanes::snapshot::Snapshot;
+use crate::request::cut::Cut;
+use crate::request::visit::Counters;
 use crate::upstream::Client;
-use crate::visit::Counters;
 use opentelemetry_sdk::trace::SdkTracer;
 use std::sync::Arc;
 

@@ -3,11 +3,11 @@
 //! A list of models or a bare connection would be cheaper and prove less: providers answer those
 //! while every generation fails.
 
-use crate::attempt::Asked;
-use crate::protocol::Dialect;
-use crate::protocol::rewrite::ModelPlaces;
+use crate::request::attempt::Asked;
 use http::HeaderMap;
 use lanekeeper_model::gateway::Protocol;
+use lanekeeper_protocol::Dialect;
+use lanekeeper_protocol::rewrite::ModelPlaces;
 use serde_json::json;
 
 /// What the model is asked.

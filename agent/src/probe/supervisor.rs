@@ -3,8 +3,8 @@
 use super::schedule::{Plan, Schedule, Turn};
 use super::{Finding, ProbeOutcome, Probing, ask, book, is_wanted};
 use crate::clock;
+use crate::lanes::snapshot::{Lane, Snapshot};
 use crate::plane::Inner;
-use crate::snapshot::{Lane, Snapshot};
 use crate::upstream::Client;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};

@@ -11,13 +11,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, PART_TIMEOUT};
-use crate::adopt::{Adopter, Expected};
-use crate::cache::{Cache, Entry, Found, Writer};
+use crate::clock;
 use crate::config::{ClientTls, Config, Source};
-use crate::control::{Control, Dialer, Endpoint, Identity, Lineage, Proof};
+use crate::fleet::control::{Control, Dialer, Endpoint, Identity, Lineage, Proof};
 use crate::plane::Plane;
+use crate::revision::adopt::{Adopter, Expected};
+use crate::revision::cache::{Cache, Entry, Found, Writer};
+use crate::revision::file;
 use crate::status::{Status, Topic};
-use crate::{clock, file};
 
 /// A source whose configuration at hand is applied.
 pub(super) struct Prepared {

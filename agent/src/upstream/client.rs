@@ -14,7 +14,7 @@ use super::idle::IdlePool;
 use super::multiplex::{Multiplex, Seen, Way};
 use super::target::Target;
 use super::tls::{Offer, Tls};
-use crate::protocol::rewrite::BodyChain;
+use lanekeeper_protocol::rewrite::BodyChain;
 
 /// The upstream client of one worker. Clones share its connections; connections must not move
 /// between runtimes, so every runtime has a client of its own.

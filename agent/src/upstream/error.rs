@@ -3,6 +3,7 @@
 use std::fmt;
 
 use lanekeeper_breaker::CauseKind;
+use lanekeeper_protocol::classify::Verdict;
 
 /// The stage at which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +108,12 @@ impl Error {
             ErrorKind::Closed => CauseKind::Truncated,
             ErrorKind::Protocol => CauseKind::Protocol,
         }
+    }
+
+    /// What a request without an answer proves about its lane.
+    #[must_use]
+    pub const fn verdict(&self) -> Verdict {
+        Verdict::transient(self.cause())
     }
 }
 

@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use super::error::{Again, Broken, Error, ErrorKind};
 use super::transport::{Mark, Traffic, Transport};
 use crate::clock;
-use crate::protocol::rewrite::BodyChain;
+use lanekeeper_protocol::rewrite::BodyChain;
 
 /// Read buffer of one connection at most, in bytes; also the bound on an answer's headers. Their
 /// number is left to the HTTP library's own bound of 100, up to which it sets no memory aside.

@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use super::error::{Again, Broken, Error, ErrorKind};
 use super::transport::{Mark, Traffic, Transport};
 use crate::clock;
-use crate::protocol::rewrite::BodyChain;
+use lanekeeper_protocol::rewrite::BodyChain;
 
 /// Requests on one connection at most, whatever more the peer takes.
 pub const MAX_STREAMS: usize = 100;

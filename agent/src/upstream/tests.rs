@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::protocol::rewrite::BodyChain;
+use lanekeeper_protocol::rewrite::BodyChain;
 
 mod http2;
 mod tls;
@@ -181,7 +181,7 @@ async fn the_request_arrives_whole_with_its_length() {
     let padding = "x".repeat(200_000);
     let body = Bytes::from(format!("{{\"model\":\"a\",\"t\":\"{padding}\"}}"));
     let make = || {
-        let located = crate::protocol::locate::locate(&body).unwrap();
+        let located = lanekeeper_protocol::locate::locate(&body).unwrap();
         let body = BodyChain::with_model(&body, located.model, "another");
         Request::post("/p?q=1")
             .header("host", "h")

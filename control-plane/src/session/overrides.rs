@@ -9,7 +9,7 @@ use lanekeeper_model::Override;
 use lanekeeper_model::fleet::HeldOverrides;
 use lanekeeper_proto::message::{Overrides, OverridesResult};
 
-use crate::override_watch::StandingOrders;
+use crate::follow::overrides::StandingOrders;
 
 /// How long a set may go unanswered before a newer one may follow it. An agent obeys within
 /// milliseconds; the rest is for a starved one.

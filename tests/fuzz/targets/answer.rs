@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use lanekeeper_agent::protocol::answer::{self, Answer};
-use lanekeeper_agent::protocol::classify::Disposition;
+use lanekeeper_protocol::answer::{self, Answer};
+use lanekeeper_protocol::classify::Disposition;
 use lanekeeper_fuzz::{dialect, rules};
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;

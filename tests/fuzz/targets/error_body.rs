@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lanekeeper_agent::protocol::classify::{self, Disposition};
-use lanekeeper_agent::protocol::error_signal::ErrorSignal;
-use lanekeeper_agent::protocol::retry_after::MAX_WAIT;
+use lanekeeper_protocol::classify::{self, Disposition};
+use lanekeeper_protocol::error_signal::ErrorSignal;
+use lanekeeper_protocol::retry_after::MAX_WAIT;
 use lanekeeper_fuzz::{dialect, rules};
 use libfuzzer_sys::fuzz_target;
 
@@ -45,7 +45,6 @@ fuzz_target!(|data: &[u8]| {
             Disposition::HardDownAuth | Disposition::HardDownBilling
         ));
     }
-    let _ = verdict.outcome();
 
     let signal = ErrorSignal::from_body(protocol, &headers, body);
     assert!(signal.retry_after.is_none_or(|wait| wait <= MAX_WAIT));

@@ -3,11 +3,11 @@
 #![no_main]
 
 use bytes::Bytes;
-use lanekeeper_agent::protocol::classify::{Disposition, Rules};
-use lanekeeper_agent::protocol::frames::{self, FrameKind};
-use lanekeeper_agent::protocol::sse::{Frame, SseReader};
-use lanekeeper_agent::protocol::usage;
-use lanekeeper_agent::protocol::{Dialect, Protocol};
+use lanekeeper_protocol::classify::{Disposition, Rules};
+use lanekeeper_protocol::frames::{self, FrameKind};
+use lanekeeper_protocol::sse::{Frame, SseReader};
+use lanekeeper_protocol::usage;
+use lanekeeper_protocol::{Dialect, Protocol};
 use lanekeeper_fuzz::{dialect, rules};
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;

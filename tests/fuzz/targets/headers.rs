@@ -5,7 +5,7 @@
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
-use lanekeeper_agent::protocol::headers::{self, Credential, ProviderHeaders};
+use lanekeeper_protocol::headers::{self, Credential, ProviderHeaders};
 use lanekeeper_fuzz::dialect;
 use lanekeeper_model::gateway::{BaseUrl, Scheme};
 use libfuzzer_sys::fuzz_target;

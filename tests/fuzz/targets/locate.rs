@@ -3,8 +3,8 @@
 #![no_main]
 
 use bytes::Bytes;
-use lanekeeper_agent::protocol::locate::{LocateError, locate};
-use lanekeeper_agent::protocol::rewrite::BodyChain;
+use lanekeeper_protocol::locate::{LocateError, locate};
+use lanekeeper_protocol::rewrite::BodyChain;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use http::{HeaderMap, HeaderValue};
-use lanekeeper_agent::protocol::retry_after::{self, MAX_WAIT, RETRY_AFTER_MS};
+use lanekeeper_protocol::retry_after::{self, MAX_WAIT, RETRY_AFTER_MS};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|texts: (&str, &str, &str)| {

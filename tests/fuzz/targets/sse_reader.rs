@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use lanekeeper_agent::protocol::sse::{Frame, SseReader};
+use lanekeeper_protocol::sse::{Frame, SseReader};
 use libfuzzer_sys::fuzz_target;
 
 /// The frames of a stream that came in chunks of these sizes, over and over, and the bytes that

@@ -1,0 +1,3 @@
+//! The agent's side of the fleet protocol.
+
+pub(crate) mod control;

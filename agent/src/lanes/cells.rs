@@ -1,0 +1,395 @@
+//! One breaker cell behind its lock, with everything a change of it sets off.
+//!
+//! A cell itself neither logs nor counts. The slot does both after the lock is free: one log line,
+//! the metrics, and a signal that lets the report go out early.
+
+mod latency;
+mod set;
+mod steer;
+
+pub(crate) use set::CellSet;
+
+use crate::clock;
+use crate::observe::metrics::{AttemptOutcome, CellSeries};
+use lanekeeper_breaker::{
+    Admission, Cause, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State,
+    StreamDeath, Ticket, Transition, View,
+};
+use lanekeeper_model::report::CauseReport;
+use lanekeeper_model::{CellReport, LaneName, PoolName, ProviderName};
+use latency::Latency;
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Notify;
+
+/// What an attempt proved, before the policy of the cell that hears it is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// The lane answered whole.
+    Success,
+    /// The lane failed in passing.
+    Transient {
+        cause: Cause,
+        retry_after: Option<Duration>,
+    },
+    /// The lane's credential or account is refused.
+    HardDown { cause: Cause },
+    /// The caller's request was at fault, with the status it was told so.
+    ClientFault { status: u16 },
+    /// Nothing.
+    Neutral,
+}
+
+/// Circumstances that turn a failure into no evidence.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Circumstances {
+    /// The answer broke after its first content.
+    pub(crate) after_content: bool,
+    /// Another lane has failed this request with the same 5xx before.
+    pub(crate) repeated: bool,
+}
+
+impl Proof {
+    /// The outcome under `policy`.
+    fn outcome(self, policy: &Policy, circumstances: Circumstances) -> Outcome {
+        match self {
+            Self::Success => Outcome::Success,
+            Self::Neutral => Outcome::Neutral,
+            Self::HardDown { cause } => match policy.status_is_failure(cause.status) {
+                Some(false) => Outcome::Neutral,
+                Some(true) | None => Outcome::HardDown { cause },
+            },
+            Self::Transient { cause, retry_after } => {
+                let excused = (circumstances.after_content
+                    && policy.stream_death == StreamDeath::Neutral)
+                    || (circumstances.repeated && policy.poison_guard)
+                    || policy.status_is_failure(cause.status) == Some(false);
+                if excused {
+                    Outcome::Neutral
+                } else {
+                    Outcome::Transient { cause, retry_after }
+                }
+            }
+            Self::ClientFault { status } => {
+                let listed = policy
+                    .failure_status_codes
+                    .as_ref()
+                    .is_some_and(|codes| codes.contains(&status));
+                if listed {
+                    Outcome::Transient {
+                        cause: Cause::with_status(lanekeeper_breaker::CauseKind::Status, status),
+                        retry_after: None,
+                    }
+                } else {
+                    Outcome::Neutral
+                }
+            }
+        }
+    }
+}
+
+/// A cell with its policy, under one lock.
+struct Guarded {
+    cell: Cell,
+    policy: Arc<Policy>,
+    /// The operator's order the cell was given last.
+    order: Option<Override>,
+    /// Until when the fleet's hint holds.
+    advised_until: Option<Instant>,
+    /// What opened the cell, until it closes.
+    opened: Option<Transition>,
+}
+
+/// One cell of the agent. It lives as long as consecutive revisions name its pool and lane.
+pub(crate) struct CellSlot {
+    label: Label,
+    /// The one endpoint it judges, where there is a cell for each.
+    endpoint: Option<&'static str>,
+    guarded: Mutex<Guarded>,
+    /// `None` where nobody counts.
+    series: Option<CellSeries>,
+    latency: Latency,
+    changed: Arc<Notify>,
+}
+
+/// What the cell is called in logs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Label {
+    /// The cell of one (pool, lane) pair.
+    Member { pool: PoolName, lane: LaneName },
+    /// A provider's own cell.
+    Provider(ProviderName),
+}
+
+impl CellSlot {
+    /// A closed cell without history.
+    pub(crate) fn new(
+        label: Label,
+        endpoint: Option<&'static str>,
+        policy: Arc<Policy>,
+        series: Option<CellSeries>,
+        changed: Arc<Notify>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            label,
+            endpoint,
+            guarded: Mutex::new(Guarded {
+                cell: Cell::new(Arc::clone(&policy), now),
+                policy,
+                order: None,
+                advised_until: None,
+                opened: None,
+            }),
+            series,
+            latency: Latency::default(),
+            changed,
+        }
+    }
+
+    /// Everything the cell shows; changes nothing.
+    pub(crate) fn view(&self, now: Instant) -> View {
+        self.guarded.lock().cell.view(now)
+    }
+
+    /// What the cell shows, with the span of its window and what opened it.
+    pub(crate) fn story(&self, now: Instant) -> (View, Duration, Option<Transition>) {
+        let guarded = self.guarded.lock();
+        (
+            guarded.cell.view(now),
+            guarded.policy.trip.window,
+            guarded.opened,
+        )
+    }
+
+    /// Whether selection may choose the member, and which share of its weight counts.
+    pub(crate) fn selectable(&self, now: Instant) -> (Selectable, f64) {
+        let guarded = self.guarded.lock();
+        (
+            guarded.cell.selectable(now),
+            guarded.cell.weight_factor(now),
+        )
+    }
+
+    /// Asks for an attempt.
+    pub(crate) fn admit(&self, now: Instant, lease: Duration) -> Admission {
+        let admission = self.guarded.lock().cell.admit(now, lease);
+        if let Admission::Probe(_, Some(transition)) = &admission {
+            self.tell(transition);
+        }
+        admission
+    }
+
+    /// Asks for an attempt that goes out whatever the cell says, because no better member is left.
+    pub(crate) fn admit_degraded(&self, now: Instant, lease: Duration) -> Admission {
+        let admission = self.guarded.lock().cell.admit_degraded(now, lease);
+        if let Admission::Probe(_, Some(transition)) = &admission {
+            self.tell(transition);
+        }
+        admission
+    }
+
+    /// The attempt delivers its first content now.
+    pub(crate) fn commit(&self, ticket: &mut Ticket, now: Instant) {
+        let transition = self.guarded.lock().cell.commit(ticket, now);
+        self.content_came(ticket, now);
+        self.tell_if(transition);
+    }
+
+    /// Notes how long the attempt's first content took. That is all there is to do at the commit of
+    /// an answer that is settled as a success in the same moment.
+    pub(crate) fn content_came(&self, ticket: &Ticket, now: Instant) {
+        self.latency
+            .record(now, now.saturating_duration_since(ticket.started()));
+    }
+
+    /// The attempt is over and proved something. Returns true when the policy wants every cell of
+    /// the lane to hear of it.
+    pub(crate) fn settle(
+        &self,
+        ticket: Ticket,
+        proof: Proof,
+        circumstances: Circumstances,
+        now: Instant,
+    ) -> bool {
+        let (transition, outcome, whole_lane) = {
+            let mut guarded = self.guarded.lock();
+            let outcome = proof.outcome(&guarded.policy, circumstances);
+            let whole_lane = matches!(outcome, Outcome::HardDown { .. })
+                && guarded.policy.hard_down_scope == HardDownScope::Lane;
+            let transition = guarded.cell.settle(ticket, outcome, now, clock::jitter());
+            (transition, outcome, whole_lane)
+        };
+        let (attempt, disposition) = match outcome {
+            Outcome::Success => (AttemptOutcome::Success, None),
+            Outcome::Transient { .. } => (AttemptOutcome::Transient, Some("transient")),
+            Outcome::HardDown { .. } => (AttemptOutcome::HardDown, Some("hard_down")),
+            Outcome::Neutral => (
+                AttemptOutcome::Neutral,
+                match proof {
+                    Proof::ClientFault { .. } => Some("client_fault"),
+                    _ => None,
+                },
+            ),
+        };
+        if let Some(series) = &self.series {
+            series.attempt(attempt, disposition);
+        }
+        self.tell_if(transition);
+        whole_lane
+    }
+
+    /// The attempt ended without proving anything.
+    pub(crate) fn abandon(&self, ticket: Ticket, now: Instant) {
+        let transition = self.guarded.lock().cell.abandon(ticket, now);
+        if let Some(series) = &self.series {
+            series.attempt(AttemptOutcome::Neutral, None);
+        }
+        self.tell_if(transition);
+    }
+
+    /// Counts a request that found the cell refusing.
+    pub(crate) fn count_reject(&self) {
+        if let Some(series) = &self.series {
+            series.reject();
+        }
+    }
+
+    /// The moving average of the time to first content; `None` when it is unknown or stale.
+    pub(crate) fn latency(&self, now: Instant) -> Option<Duration> {
+        self.latency.read(now)
+    }
+
+    /// Marks the member as being measured, so that not every request of the moment goes there.
+    pub(crate) fn explore(&self, now: Instant) {
+        self.latency.measure(now);
+    }
+
+    /// The cell's pool; `None` for a provider's own cell.
+    pub(crate) fn pool(&self) -> Option<&PoolName> {
+        match &self.label {
+            Label::Member { pool, .. } => Some(pool),
+            Label::Provider(_) => None,
+        }
+    }
+
+    /// The cell's pool and lane; `None` for a provider's own cell.
+    pub(crate) fn names(&self) -> Option<(&PoolName, &LaneName)> {
+        match &self.label {
+            Label::Member { pool, lane } => Some((pool, lane)),
+            Label::Provider(_) => None,
+        }
+    }
+
+    /// The one endpoint it judges; `None` when it judges all.
+    pub(crate) fn endpoint(&self) -> Option<&'static str> {
+        self.endpoint
+    }
+
+    /// The series of this cell, if it has any.
+    pub(crate) fn series(&self) -> Option<&CellSeries> {
+        self.series.as_ref()
+    }
+
+    /// Sets the state gauge; called when the series are read.
+    pub(crate) fn show_state(&self, now: Instant) {
+        if let Some(series) = &self.series {
+            series.set_state(state_number(self.view(now).state));
+        }
+    }
+
+    /// The cell as the agent's report carries it.
+    pub(crate) fn report(&self, provider: &ProviderName, now: Instant) -> Option<CellReport> {
+        let Label::Member { pool, lane } = &self.label else {
+            return None;
+        };
+        let view = self.view(now);
+        Some(CellReport {
+            pool: pool.clone(),
+            lane: lane.clone(),
+            provider: provider.clone(),
+            endpoint: self.endpoint.map(str::to_owned),
+            state: view.state.into(),
+            state_age_ms: millis(view.state_age),
+            open_age_ms: millis(view.open_age),
+            cooldown_remaining_ms: millis(view.cooldown_remaining),
+            parked_remaining_ms: millis(view.parked_remaining),
+            streak: view.streak,
+            trips: view.trips,
+            reopens: view.reopens,
+            window_ok: view.window_ok,
+            window_failed: view.window_failed,
+            cause: view.cause.map(|cause| CauseReport {
+                kind: cause.kind.as_str().to_owned(),
+                status: cause.status,
+                count: view.cause_count,
+            }),
+            override_action: override_action(&view),
+            advisory: view.advisory_remaining.is_some(),
+        })
+    }
+
+    /// What the cell is called in logs.
+    fn title(&self) -> String {
+        let endpoint = match self.endpoint {
+            Some(endpoint) => format!(" endpoint={endpoint}"),
+            None => String::new(),
+        };
+        match &self.label {
+            Label::Member { pool, lane } => format!("pool={pool} lane={lane}{endpoint}"),
+            Label::Provider(provider) => format!("provider={provider}{endpoint}"),
+        }
+    }
+
+    fn tell_if(&self, transition: Option<Transition>) {
+        if let Some(transition) = &transition {
+            self.tell(transition);
+        }
+    }
+
+    fn tell(&self, transition: &Transition) {
+        match transition.to {
+            State::Open => self.guarded.lock().opened = Some(*transition),
+            State::Closed => self.guarded.lock().opened = None,
+            State::HalfOpen => {}
+        }
+        let (from, to) = (transition.from.as_str(), transition.to.as_str());
+        let reason = transition.reason.as_str();
+        let (failures, samples) = (transition.failures, transition.samples);
+        // In observe mode nothing is refused: the line says what would have been.
+        let mode = if transition.observed {
+            " mode=observe"
+        } else {
+            ""
+        };
+        tracing::info!(
+            "breaker {} {from}->{to} reason={reason} failures={failures}/{samples}{mode}",
+            self.title()
+        );
+        if let Some(series) = &self.series {
+            series.transition(from, to, reason);
+        }
+        self.changed.notify_one();
+    }
+}
+
+/// The gauge's number for a state.
+fn state_number(state: State) -> f64 {
+    match state {
+        State::Closed => 0.0,
+        State::HalfOpen => 0.5,
+        State::Open => 1.0,
+    }
+}
+
+/// The override in force as the report and `/stats` spell it.
+pub(crate) fn override_action(view: &View) -> Option<String> {
+    view.override_
+        .as_ref()
+        .map(|order| order.action.as_str().to_owned())
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,126 @@
+//! A pool of one revision, and how it chooses the member for an attempt.
+//!
+//! The order matters: a member is judged by cheap reads first, the strategy picks one, then the
+//! permit is taken and only then the ticket. A lane without permits therefore never uses up the
+//! one probe of a half-open cell.
+
+pub(crate) mod affinity;
+pub(crate) mod rotation;
+mod select;
+
+use crate::lanes::cells::{CellSet, CellSlot};
+use crate::lanes::lane::Permit;
+use crate::lanes::snapshot::Lane;
+use crate::observe::metrics::PoolMetrics;
+use lanekeeper_model::PoolName;
+use lanekeeper_model::gateway::{
+    Affinity, Failover, OnAuthDown, OnExhausted, Protocol, Strategy, UpstreamCredentials,
+};
+use parking_lot::Mutex;
+use rotation::Rotation;
+pub(crate) use select::{Chosen, Demand, Exhaustion};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+/// A pool of one revision. A direct route is a pool of one member without a name.
+pub(crate) struct Pool {
+    pub(crate) name: PoolName,
+    pub(crate) members: Vec<Member>,
+    pub(crate) strategy: Strategy,
+    pub(crate) failover: Failover,
+    pub(crate) affinity: Option<Affinity>,
+    pub(crate) on_exhausted: OnExhausted,
+    pub(crate) on_auth_down: OnAuthDown,
+    pub(crate) upstream_credentials: UpstreamCredentials,
+    pub(crate) rotation: Mutex<Rotation>,
+    pub(crate) state: Arc<PoolState>,
+}
+
+/// What a pool keeps across revisions.
+pub(crate) struct PoolState {
+    pub(crate) metrics: PoolMetrics,
+    queued: AtomicU32,
+}
+
+impl PoolState {
+    pub(crate) fn new(metrics: PoolMetrics) -> Self {
+        Self {
+            metrics,
+            queued: AtomicU32::new(0),
+        }
+    }
+
+    /// Requests that wait for a permit now.
+    pub(crate) fn queued(&self) -> u32 {
+        self.queued.load(Ordering::Acquire)
+    }
+
+    /// Counts one waiting request until the returned value is dropped.
+    pub(crate) fn wait(self: &Arc<Self>) -> Waiting {
+        self.queued.fetch_add(1, Ordering::AcqRel);
+        Waiting(Arc::clone(self))
+    }
+}
+
+/// One request in a pool's queue.
+pub(crate) struct Waiting(Arc<PoolState>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.queued.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// A lane as a member of one pool.
+pub(crate) struct Member {
+    pub(crate) lane: Arc<Lane>,
+    pub(crate) cells: CellSet,
+    pub(crate) weight: f64,
+    /// Listed under the pool's exclusions: never selected.
+    pub(crate) excluded: bool,
+    pub(crate) context_max: Option<u64>,
+    pub(crate) attempt_timeout: Option<Duration>,
+    pub(crate) first_content_timeout: Option<Duration>,
+}
+
+impl Member {
+    /// The cell that judges requests of `endpoint`.
+    pub(crate) fn cell(&self, endpoint: &str) -> &Arc<CellSlot> {
+        self.cells.of(endpoint)
+    }
+
+    /// The longest time one attempt may take to show its headers, which a probe's lease covers.
+    pub(crate) fn lease(&self) -> Duration {
+        self.attempt_timeout.unwrap_or_default()
+    }
+
+    fn permit(&self, in_turn: bool) -> Option<Permit> {
+        if in_turn {
+            self.lane.state.try_permit_in_turn()
+        } else {
+            self.lane.state.try_permit()
+        }
+    }
+}
+
+impl Pool {
+    /// The protocols of its members, for a message.
+    pub(crate) fn protocols(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self
+            .members
+            .iter()
+            .map(|member| member.lane.provider.protocol.as_str())
+            .collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    /// True when some member speaks `protocol`.
+    pub(crate) fn speaks(&self, protocol: Protocol) -> bool {
+        self.members
+            .iter()
+            .any(|member| member.lane.provider.protocol == protocol)
+    }
+}

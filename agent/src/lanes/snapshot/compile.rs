@@ -1,0 +1,319 @@
+//! Turns a validated gateway into a snapshot, on top of the state that lives on.
+
+use super::live::{Live, Wiring};
+use super::{Credential, Lane, Provider, Snapshot};
+use crate::clients::Clients;
+use crate::lanes::pool::rotation::Rotation;
+use crate::lanes::pool::{Member, Pool};
+use crate::plane::Applied;
+use crate::upstream::Target;
+use http::{HeaderValue, Uri};
+use lanekeeper_model::gateway::{
+    self, Failover, FleetMode, Gateway, OnAuthDown, OnExhausted, Protocol, Strategy,
+    UpstreamCredentials,
+};
+use lanekeeper_model::{LaneName, PoolName, ProviderName};
+use lanekeeper_protocol::{Dialect, endpoint};
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The failover budget of direct routes, which have no pool to say otherwise.
+const DIRECT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Compiles `gateway`. Cells, permits, budgets and counts of names that stay are kept.
+pub(crate) fn compile(
+    gateway: &Gateway,
+    applied: Applied,
+    previous: Option<&Snapshot>,
+    live: &mut Live,
+    wiring: &Wiring<'_>,
+) -> Snapshot {
+    let providers: BTreeMap<&ProviderName, Arc<Provider>> = gateway
+        .providers
+        .values()
+        .map(|provider| (&provider.name, compile_provider(provider, live, wiring)))
+        .collect();
+    let mut lanes: BTreeMap<&LaneName, Arc<Lane>> = BTreeMap::new();
+    for (number, lane) in gateway.lanes.values().enumerate() {
+        let Some(provider) = providers.get(&lane.provider) else {
+            continue;
+        };
+        let compiled = compile_lane(number, lane, provider, gateway, live, wiring);
+        lanes.insert(&lane.name, Arc::new(compiled));
+    }
+    let mut names = HashMap::new();
+    for (name, lane) in &lanes {
+        let Some(declared) = gateway.lanes.get(*name) else {
+            continue;
+        };
+        let direct = Arc::new(direct_route(declared, lane, gateway, live, wiring));
+        names.insert(
+            format!("{}/{name}", lane.provider.name),
+            Arc::clone(&direct),
+        );
+        names.insert(name.to_string(), direct);
+    }
+    let pools: BTreeMap<PoolName, Arc<Pool>> = gateway
+        .pools
+        .values()
+        .map(|pool| {
+            let before = previous.and_then(|previous| previous.pools.get(&pool.name));
+            let compiled = compile_pool(pool, &lanes, before.map(Arc::as_ref), live, wiring);
+            (pool.name.clone(), Arc::new(compiled))
+        })
+        .collect();
+    // A pool is found before a lane of the same name, which validation does not let happen.
+    for (name, pool) in &pools {
+        names.insert(name.to_string(), Arc::clone(pool));
+    }
+    let clients = Clients::new(gateway.clients.clone(), |name| live.client(name));
+    live.retain(gateway, wiring.metrics);
+    Snapshot {
+        applied,
+        names,
+        pools,
+        lanes: lanes.into_values().collect(),
+        providers: providers.into_values().collect(),
+        clients,
+        limits: gateway.limits.clone(),
+        unserved: unserved(gateway),
+    }
+}
+
+fn compile_provider(
+    provider: &Arc<gateway::Provider>,
+    live: &mut Live,
+    wiring: &Wiring<'_>,
+) -> Arc<Provider> {
+    Arc::new(Provider {
+        name: provider.name.clone(),
+        protocol: provider.protocol,
+        target: Target::new(
+            &provider.base_url,
+            provider.address_guard.clone(),
+            provider.connect_timeout,
+            provider.http_version,
+        )
+        .map_err(|error| error.to_string()),
+        error_map: provider.error_map.clone(),
+        empty_answer: provider.empty_answer,
+        credential: Credential::new(provider),
+        health: provider.health.clone(),
+        cells: provider.breaker.as_ref().map(|policy| {
+            live.provider_cells(
+                &provider.name,
+                policy,
+                &endpoint_names(provider.protocol),
+                wiring,
+            )
+        }),
+    })
+}
+
+fn compile_lane(
+    number: usize,
+    lane: &gateway::Lane,
+    provider: &Arc<Provider>,
+    gateway: &Gateway,
+    live: &mut Live,
+    wiring: &Wiring<'_>,
+) -> Lane {
+    let endpoints_of = endpoint_names(provider.protocol);
+    let direct = (&PoolName::direct(), &gateway.direct_breaker);
+    let pooled = gateway
+        .pools
+        .values()
+        .filter(|pool| pool.members.iter().any(|member| member.lane == lane.name))
+        .map(|pool| (&pool.name, &pool.breaker));
+    let cells = std::iter::once(direct)
+        .chain(pooled)
+        .flat_map(|(pool, policy)| {
+            let set = live.cells(pool, &lane.name, policy, &endpoints_of, wiring);
+            set.iter().map(Arc::clone).collect::<Vec<_>>()
+        })
+        .collect();
+    Lane {
+        number: u32::try_from(number).unwrap_or(u32::MAX),
+        state: live.lane(lane),
+        provider: Arc::clone(provider),
+        upstream_model: lane.upstream_model.clone(),
+        idle_timeout: lane.idle_timeout,
+        header: HeaderValue::from_str(&lane.name)
+            .unwrap_or_else(|_| HeaderValue::from_static("unprintable")),
+        endpoints: endpoints(provider, &lane.upstream_model, gateway),
+        cells,
+    }
+}
+
+/// The operations a protocol has.
+fn dialects(protocol: Protocol) -> &'static [Dialect] {
+    match protocol {
+        Protocol::Openai => &[
+            Dialect::OpenAiChat,
+            Dialect::OpenAiCompletions,
+            Dialect::OpenAiEmbeddings,
+        ],
+        Protocol::Responses => &[Dialect::Responses],
+        Protocol::Anthropic => &[Dialect::Anthropic, Dialect::AnthropicCountTokens],
+        Protocol::Gemini => &[
+            Dialect::GeminiGenerate,
+            Dialect::GeminiStream,
+            Dialect::GeminiCountTokens,
+            Dialect::GeminiEmbed,
+            Dialect::GeminiEmbedBatch,
+        ],
+        Protocol::Cohere => &[Dialect::Cohere],
+    }
+}
+
+/// The names of a protocol's operations, for cells of their own.
+fn endpoint_names(protocol: Protocol) -> Vec<&'static str> {
+    let mut names: Vec<_> = dialects(protocol)
+        .iter()
+        .map(|dialect| dialect.endpoint_name())
+        .collect();
+    names.dedup();
+    names
+}
+
+fn endpoints(provider: &Provider, model: &str, gateway: &Gateway) -> Vec<(Dialect, Uri)> {
+    let Some(declared) = gateway.providers.get(&provider.name) else {
+        return Vec::new();
+    };
+    dialects(provider.protocol)
+        .iter()
+        .filter_map(|dialect| {
+            let path = endpoint::path(&declared.base_url.path_prefix, *dialect, model);
+            Some((*dialect, path.parse().ok()?))
+        })
+        .collect()
+}
+
+fn direct_route(
+    declared: &gateway::Lane,
+    lane: &Arc<Lane>,
+    gateway: &Gateway,
+    live: &mut Live,
+    wiring: &Wiring<'_>,
+) -> Pool {
+    let name = PoolName::direct();
+    Pool {
+        members: vec![Member {
+            lane: Arc::clone(lane),
+            cells: live.cells(
+                &name,
+                &declared.name,
+                &gateway.direct_breaker,
+                &endpoint_names(lane.provider.protocol),
+                wiring,
+            ),
+            weight: 1.0,
+            excluded: false,
+            context_max: declared.context_max,
+            attempt_timeout: declared.attempt_timeout,
+            first_content_timeout: declared.first_content_timeout,
+        }],
+        strategy: Strategy::Weighted,
+        failover: Failover {
+            timeout: DIRECT_TIMEOUT,
+            max_hops: 0,
+            exclusions: BTreeSet::new(),
+            hold: Duration::ZERO,
+            same_lane_retries: 0,
+            retry_backoff: Duration::ZERO,
+        },
+        affinity: None,
+        on_exhausted: OnExhausted::Reject,
+        on_auth_down: OnAuthDown::Failover,
+        upstream_credentials: UpstreamCredentials::Own,
+        rotation: Mutex::new(Rotation::new(1)),
+        state: live.pool(&name, wiring),
+        name,
+    }
+}
+
+fn compile_pool(
+    pool: &gateway::Pool,
+    lanes: &BTreeMap<&LaneName, Arc<Lane>>,
+    before: Option<&Pool>,
+    live: &mut Live,
+    wiring: &Wiring<'_>,
+) -> Pool {
+    let members: Vec<Member> = pool
+        .members
+        .iter()
+        .filter_map(|member| {
+            let lane = lanes.get(&member.lane)?;
+            let endpoints = endpoint_names(lane.provider.protocol);
+            Some(Member {
+                lane: Arc::clone(lane),
+                cells: live.cells(&pool.name, &member.lane, &pool.breaker, &endpoints, wiring),
+                weight: f64::from(member.weight),
+                excluded: pool.failover.exclusions.contains(&member.lane),
+                context_max: member.context_max,
+                attempt_timeout: member.attempt_timeout,
+                first_content_timeout: member.first_content_timeout,
+            })
+        })
+        .collect();
+    Pool {
+        rotation: Mutex::new(carry_rotation(&members, before)),
+        members,
+        strategy: pool.strategy,
+        failover: pool.failover.clone(),
+        affinity: pool.affinity.clone(),
+        on_exhausted: pool.on_exhausted.clone(),
+        on_auth_down: pool.on_auth_down,
+        upstream_credentials: pool.upstream_credentials,
+        state: live.pool(&pool.name, wiring),
+        name: pool.name.clone(),
+    }
+}
+
+/// The balance of members that stay, so that frequent revisions do not favour the first member.
+fn carry_rotation(members: &[Member], before: Option<&Pool>) -> Rotation {
+    let Some(before) = before else {
+        return Rotation::new(members.len());
+    };
+    let rotation = before.rotation.lock();
+    let current = members
+        .iter()
+        .map(|member| {
+            before
+                .members
+                .iter()
+                .position(|old| old.lane.name() == member.lane.name())
+                .map_or(0.0, |position| rotation.current(position))
+        })
+        .collect();
+    Rotation::resume(current)
+}
+
+/// What the document may say and this version does not do.
+fn unserved(gateway: &Gateway) -> Vec<String> {
+    let mut found = Vec::new();
+    for pool in gateway.pools.values() {
+        let name = &pool.name;
+        if pool.fleet.mode == FleetMode::Act {
+            found.push(format!(
+                "pools.{name}.fleet.mode act is not served by this version; behaves as observe"
+            ));
+        }
+        let protocols: BTreeSet<&str> = pool
+            .members
+            .iter()
+            .filter_map(|member| gateway.providers.get(&member.provider))
+            .map(|provider| provider.protocol.as_str())
+            .collect();
+        if protocols.len() > 1 {
+            found.push(format!(
+                "pools.{name} mixes protocols ({}); without translation each caller is served only \
+                 by members that speak its own",
+                protocols.into_iter().collect::<Vec<_>>().join(", ")
+            ));
+        }
+    }
+    found
+}

@@ -1,0 +1,211 @@
+//! What outlives a revision: the state behind names, for as long as the names stay.
+
+use crate::clients::ClientLoad;
+use crate::lanes::cells::{CellSet, CellSlot, Label};
+use crate::lanes::lane::LaneState;
+use crate::lanes::orders::Orders;
+use crate::lanes::pool::PoolState;
+use crate::observe::metrics::{CellSeries, Metrics};
+use lanekeeper_breaker::Policy;
+use lanekeeper_model::gateway::{Gateway, Lane};
+use lanekeeper_model::{LaneName, PoolName, ProviderName};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::Notify;
+
+/// Live state by name. It is locked while a revision is compiled, never by a request.
+#[derive(Default)]
+pub(crate) struct Live {
+    lanes: HashMap<LaneName, Arc<LaneState>>,
+    cells: HashMap<(PoolName, LaneName, Endpoint), Arc<CellSlot>>,
+    provider_cells: HashMap<(ProviderName, Endpoint), Arc<CellSlot>>,
+    /// What the revision that is being compiled has asked for.
+    named: Named,
+    pools: HashMap<PoolName, Arc<PoolState>>,
+    clients: HashMap<String, Arc<ClientLoad>>,
+    fingerprints: HashMap<ProviderName, [u8; 32]>,
+    /// What operators and the fleet have said.
+    pub(crate) orders: Orders,
+}
+
+/// The one endpoint a cell judges; `None` for all.
+type Endpoint = Option<&'static str>;
+
+/// Keys of the cells that one revision has.
+#[derive(Default)]
+struct Named {
+    cells: HashSet<(PoolName, LaneName, Endpoint)>,
+    provider_cells: HashSet<(ProviderName, Endpoint)>,
+}
+
+/// What new state is wired to.
+pub(crate) struct Wiring<'a> {
+    pub(crate) metrics: &'a Metrics,
+    pub(crate) changed: &'a Arc<Notify>,
+    pub(crate) now: Instant,
+}
+
+impl Live {
+    /// The lane's state, with the limits of `lane`.
+    pub(crate) fn lane(&mut self, lane: &Lane) -> Arc<LaneState> {
+        if let Some(state) = self.lanes.get(&lane.name) {
+            state.set_limits(lane.max_concurrent, lane.max_requests);
+            return Arc::clone(state);
+        }
+        let state = Arc::new(LaneState::new(
+            lane.name.clone(),
+            lane.max_concurrent,
+            lane.max_requests,
+        ));
+        self.lanes.insert(lane.name.clone(), Arc::clone(&state));
+        state
+    }
+
+    /// True while the served revision declares the lane.
+    pub(crate) fn has_lane(&self, lane: &LaneName) -> bool {
+        self.lanes.contains_key(lane)
+    }
+
+    /// The cells of a (pool, lane) pair, obeying `policy` from now on: one, or one for each of
+    /// `endpoints`, as the policy says.
+    pub(crate) fn cells(
+        &mut self,
+        pool: &PoolName,
+        lane: &LaneName,
+        policy: &Arc<Policy>,
+        endpoints: &[&'static str],
+        wiring: &Wiring<'_>,
+    ) -> CellSet {
+        set_of(policy, endpoints, |endpoint| {
+            let key = (pool.clone(), lane.clone(), endpoint);
+            self.named.cells.insert(key.clone());
+            if let Some(cell) = self.cells.get(&key) {
+                cell.apply_policy(Arc::clone(policy), wiring.now);
+                return Arc::clone(cell);
+            }
+            let cell = Arc::new(CellSlot::new(
+                Label::Member {
+                    pool: pool.clone(),
+                    lane: lane.clone(),
+                },
+                endpoint,
+                Arc::clone(policy),
+                Some(CellSeries::Member(
+                    wiring.metrics.cell(pool, lane, endpoint),
+                )),
+                Arc::clone(wiring.changed),
+                wiring.now,
+            ));
+            self.cells.insert(key, Arc::clone(&cell));
+            cell
+        })
+    }
+
+    /// The provider's own cells, obeying `policy` from now on.
+    pub(crate) fn provider_cells(
+        &mut self,
+        provider: &ProviderName,
+        policy: &Arc<Policy>,
+        endpoints: &[&'static str],
+        wiring: &Wiring<'_>,
+    ) -> CellSet {
+        set_of(policy, endpoints, |endpoint| {
+            let key = (provider.clone(), endpoint);
+            self.named.provider_cells.insert(key.clone());
+            if let Some(cell) = self.provider_cells.get(&key) {
+                cell.apply_policy(Arc::clone(policy), wiring.now);
+                return Arc::clone(cell);
+            }
+            let cell = Arc::new(CellSlot::new(
+                Label::Provider(provider.clone()),
+                endpoint,
+                Arc::clone(policy),
+                Some(CellSeries::Provider(
+                    wiring.metrics.provider_cell(provider, endpoint),
+                )),
+                Arc::clone(wiring.changed),
+                wiring.now,
+            ));
+            self.provider_cells.insert(key, Arc::clone(&cell));
+            cell
+        })
+    }
+
+    /// What the pool keeps across revisions.
+    pub(crate) fn pool(&mut self, pool: &PoolName, wiring: &Wiring<'_>) -> Arc<PoolState> {
+        Arc::clone(
+            self.pools
+                .entry(pool.clone())
+                .or_insert_with(|| Arc::new(PoolState::new(wiring.metrics.pool(pool)))),
+        )
+    }
+
+    /// The running count of a client.
+    pub(crate) fn client(&mut self, name: &str) -> Arc<ClientLoad> {
+        Arc::clone(self.clients.entry(name.to_owned()).or_default())
+    }
+
+    /// Remembers a provider's credential. True when it replaces a different one.
+    pub(crate) fn credential_is_new(
+        &mut self,
+        provider: &ProviderName,
+        fingerprint: Option<[u8; 32]>,
+    ) -> bool {
+        let Some(fingerprint) = fingerprint else {
+            return false;
+        };
+        self.fingerprints
+            .insert(provider.clone(), fingerprint)
+            .is_some_and(|before| before != fingerprint)
+    }
+
+    /// Drops the state and the series of every name that `gateway` no longer has.
+    pub(crate) fn retain(&mut self, gateway: &Gateway, metrics: &Metrics) {
+        let named = std::mem::take(&mut self.named);
+        self.cells.retain(|key, cell| {
+            let keep = named.cells.contains(key);
+            if let (false, Some(series)) = (keep, cell.series()) {
+                metrics.remove_series(series);
+            }
+            keep
+        });
+        self.lanes.retain(|name, _| {
+            let keep = gateway.lanes.contains_key(name);
+            if !keep {
+                metrics.remove_lane(name);
+            }
+            keep
+        });
+        self.pools.retain(|name, pool| {
+            let keep = name.is_direct() || gateway.pools.contains_key(name);
+            if !keep {
+                metrics.remove_pool(name, &pool.metrics);
+            }
+            keep
+        });
+        self.provider_cells.retain(|key, cell| {
+            let keep = named.provider_cells.contains(key);
+            if let (false, Some(series)) = (keep, cell.series()) {
+                metrics.remove_series(series);
+            }
+            keep
+        });
+        self.fingerprints
+            .retain(|name, _| gateway.providers.contains_key(name));
+        self.clients
+            .retain(|name, _| gateway.clients.iter().any(|client| client.name == *name));
+    }
+}
+
+fn set_of(
+    policy: &Policy,
+    endpoints: &[&'static str],
+    mut cell: impl FnMut(Endpoint) -> Arc<CellSlot>,
+) -> CellSet {
+    let split = policy
+        .per_endpoint
+        .then(|| CellSet::per_endpoint(endpoints, |endpoint| cell(Some(endpoint))))
+        .flatten();
+    split.unwrap_or_else(|| CellSet::one(cell(None)))
+}

@@ -1,0 +1,410 @@
+//! One attempt on one lane: from dispatch to the point where an answer may go to the caller, or to
+//! the evidence why it may not.
+//!
+//! Nothing here settles a ticket or decides about the next member; that is the failover loop's.
+
+mod opening;
+
+use crate::clock;
+use crate::lanes::snapshot::Lane;
+use crate::observe::trace::AttemptTrace;
+use crate::upstream::{self, Client};
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt as _;
+use http::header::{CONTENT_ENCODING, HeaderMap};
+use http::{Method, Request, StatusCode, Uri, response};
+use http_body_util::BodyExt as _;
+use lanekeeper_breaker::CauseKind;
+use lanekeeper_protocol::Dialect;
+use lanekeeper_protocol::answer::{self, Answer as Inspected};
+use lanekeeper_protocol::classify::{self, Rules, Verdict};
+use lanekeeper_protocol::error_signal;
+use lanekeeper_protocol::headers::{self, Credential};
+use lanekeeper_protocol::query;
+use lanekeeper_protocol::rewrite::{BodyChain, ModelPlaces};
+use lanekeeper_protocol::sse::SseReader;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Most bytes of an answer held back before the commit point; beyond it they go to the caller,
+/// whatever they are.
+pub(crate) const HELD_MAX_BYTES: usize = 256 * 1024;
+/// Longest wait for the text of an answer whose status already says that it is an error: a lane
+/// that stalls there must not use up the time of its siblings.
+const ERROR_TEXT_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What the caller asked, untouched by any attempt.
+pub(crate) struct Asked {
+    pub(crate) dialect: Dialect,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// Where the model is named.
+    pub(crate) model: ModelPlaces,
+    /// The caller wants an event stream.
+    pub(crate) streams: bool,
+    /// The caller's query.
+    pub(crate) query: Option<String>,
+}
+
+impl Asked {
+    /// The answer must be an event stream. Operations that have none pay no heed to the wish.
+    fn wants_events(&self) -> bool {
+        self.streams && self.dialect.can_stream()
+    }
+}
+
+/// The bounds of one attempt.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    /// For connect and headers.
+    pub(crate) head: Instant,
+    /// For the first content.
+    pub(crate) content: Instant,
+    /// How long the first content of a stream is held back, so that an error right behind it can
+    /// still go to another lane.
+    pub(crate) hold: Duration,
+}
+
+/// An answer that may go to the caller.
+pub(crate) struct Answer {
+    pub(crate) head: response::Parts,
+    pub(crate) body: AnswerBody,
+}
+
+impl Answer {
+    /// A stream that ended within what was held.
+    fn of_frames(head: response::Parts, held: VecDeque<Bytes>) -> Self {
+        let len = held.iter().map(Bytes::len).sum();
+        Self {
+            head,
+            body: AnswerBody::Whole(join(held, len)),
+        }
+    }
+}
+
+/// How much of an answer is here.
+pub(crate) enum AnswerBody {
+    /// All of it.
+    Whole(Bytes),
+    /// Its beginning; the rest follows.
+    Running(Running),
+}
+
+/// The rest of an answer, and what was read of it so far.
+pub(crate) struct Running {
+    /// Held bytes in order, to be sent first.
+    pub(crate) held: VecDeque<Bytes>,
+    pub(crate) upstream: upstream::Body,
+    /// Present when the body is a stream of frames that can be judged; it keeps the held ones.
+    pub(crate) reader: Option<Box<SseReader>>,
+    /// The model's turn has ended within the held frames.
+    pub(crate) finished: bool,
+    /// There is content among what is held. Without any, the bound on held bytes was reached: the
+    /// answer goes to the caller all the same, and proves nothing yet.
+    pub(crate) content: bool,
+}
+
+/// How an attempt went.
+pub(crate) enum Attempted {
+    /// Content has come.
+    Content(Answer),
+    /// A well-formed answer that says nothing; it may be relayed.
+    Empty(Answer),
+    /// A failure, with the lane's own answer where there is one.
+    Failed(Verdict, Option<Answer>),
+}
+
+/// Makes the attempt. `passthrough` sends the caller's own credential; `trace` is its span.
+pub(crate) async fn attempt(
+    client: &Client,
+    lane: &Lane,
+    asked: &Asked,
+    passthrough: bool,
+    bounds: Bounds,
+    mut trace: Option<&mut AttemptTrace>,
+) -> Attempted {
+    let rules = Rules {
+        protocol: lane.provider.protocol,
+        error_map: &lane.provider.error_map,
+        passthrough,
+    };
+    let response = match dispatch(
+        client,
+        lane,
+        asked,
+        passthrough,
+        bounds.head,
+        trace.as_deref(),
+    )
+    .await
+    {
+        Ok(response) => response,
+        Err(Unsent::Upstream(error)) => {
+            tracing::debug!(lane = %lane.name(), %error, "attempt got no answer");
+            return Attempted::Failed(error.verdict(), None);
+        }
+        Err(Unsent::Unready) => {
+            return Attempted::Failed(Verdict::transient(CauseKind::Connect), None);
+        }
+    };
+    let (head, body) = response.into_parts();
+    if let Some(trace) = &mut trace {
+        trace.answered(head.status);
+    }
+    if !head.status.is_success() {
+        return refused(rules, head, body, bounds).await;
+    }
+    let encoded = is_encoded(&head.headers);
+    let events = headers::is_event_stream(&head.headers);
+    let attempted = if events && encoded {
+        // Nobody asked for a coding, and frames that cannot be read cannot be judged.
+        Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
+    } else if events {
+        opening::read(rules, asked.dialect, head, body, bounds, trace).await
+    } else {
+        whole(rules, asked.dialect, head, body, bounds, encoded, trace).await
+    };
+    match attempted {
+        // A caller that wants one document would take the frames for garbage, and one that wants
+        // frames finds none in a document: to its package the answer is over before it began.
+        Attempted::Content(_) | Attempted::Empty(_) if asked.wants_events() != events => {
+            Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
+        }
+        attempted => attempted,
+    }
+}
+
+/// Why no request went out.
+enum Unsent {
+    Upstream(upstream::Error),
+    /// The provider became unusable after it was selected.
+    Unready,
+}
+
+async fn dispatch(
+    client: &Client,
+    lane: &Lane,
+    asked: &Asked,
+    passthrough: bool,
+    deadline: Instant,
+    trace: Option<&AttemptTrace>,
+) -> Result<http::Response<upstream::Body>, Unsent> {
+    let provider = &lane.provider;
+    let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
+    let provider_headers = provider.credential.headers().ok_or(Unsent::Unready)?;
+    let uri = lane.endpoint(asked.dialect).ok_or(Unsent::Unready)?;
+    let credential = if passthrough {
+        Credential::Passthrough
+    } else {
+        Credential::Own
+    };
+    let query = asked
+        .query
+        .as_deref()
+        .and_then(|query| query::upstream_query(query, asked.dialect, credential));
+    let uri = with_query(uri, query.as_deref());
+    let body = BodyChain::with_model_at(&asked.body, &asked.model, &lane.upstream_model);
+    let parent = trace.and_then(AttemptTrace::headers);
+    let make = || {
+        let mut request = Request::new(body.clone());
+        *request.method_mut() = Method::POST;
+        *request.uri_mut() = uri.clone();
+        *request.headers_mut() =
+            headers::upstream_request(&asked.headers, &provider_headers, credential);
+        if let Some(parent) = &parent {
+            parent.write(request.headers_mut());
+        }
+        request
+    };
+    client
+        .send(target, make, deadline)
+        .await
+        .map_err(Unsent::Upstream)
+}
+
+/// The endpoint with the caller's query behind its own.
+fn with_query(endpoint: &Uri, query: Option<&str>) -> Uri {
+    let Some(query) = query else {
+        return endpoint.clone();
+    };
+    let joint = if endpoint.query().is_some() { '&' } else { '?' };
+    format!("{endpoint}{joint}{query}")
+        .parse()
+        .unwrap_or_else(|_| endpoint.clone())
+}
+
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_ENCODING)
+        .is_some_and(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+/// What reading up to the bound gave.
+enum Held {
+    All(Bytes),
+    Part(VecDeque<Bytes>, upstream::Body),
+}
+
+/// Reads a body until it ends, or until more is held than may be.
+async fn hold(mut body: upstream::Body, deadline: Instant) -> Result<Held, Verdict> {
+    let mut chunks: VecDeque<Bytes> = VecDeque::new();
+    let mut held = 0usize;
+    loop {
+        // Most often it is here already, and nothing has to be set up for a wait.
+        let next = match body.frame().now_or_never() {
+            Some(next) => next,
+            None => tokio::time::timeout_at(deadline.into(), body.frame())
+                .await
+                .map_err(|_| Verdict::transient(CauseKind::Timeout))?,
+        };
+        match next {
+            None => return Ok(Held::All(join(chunks, held))),
+            Some(Err(error)) => return Err(error.verdict()),
+            Some(Ok(frame)) => {
+                let Ok(chunk) = frame.into_data() else {
+                    continue;
+                };
+                held = held.saturating_add(chunk.len());
+                chunks.push_back(chunk);
+                if held > HELD_MAX_BYTES {
+                    return Ok(Held::Part(chunks, body));
+                }
+            }
+        }
+    }
+}
+
+/// One buffer of all chunks; a single chunk is not copied.
+fn join(mut chunks: VecDeque<Bytes>, len: usize) -> Bytes {
+    if chunks.len() < 2 {
+        return chunks.pop_front().unwrap_or_default();
+    }
+    let mut joined = BytesMut::with_capacity(len);
+    for chunk in chunks {
+        joined.extend_from_slice(&chunk);
+    }
+    joined.freeze()
+}
+
+impl Held {
+    fn prefix(&self) -> &[u8] {
+        match self {
+            Self::All(bytes) => bytes,
+            Self::Part(chunks, _) => chunks.front().map_or(&[], |chunk| chunk),
+        }
+    }
+
+    fn into_body(self) -> AnswerBody {
+        match self {
+            Self::All(bytes) => AnswerBody::Whole(bytes),
+            Self::Part(held, upstream) => AnswerBody::Running(Running {
+                held,
+                upstream,
+                reader: None,
+                finished: false,
+                content: true,
+            }),
+        }
+    }
+}
+
+/// An answer whose status says it is none.
+async fn refused(
+    rules: Rules<'_>,
+    head: response::Parts,
+    body: upstream::Body,
+    bounds: Bounds,
+) -> Attempted {
+    let now = clock::now();
+    let patience = now.checked_add(ERROR_TEXT_PATIENCE).unwrap_or(now);
+    // An error whose text is cut off is still an error: the status decides.
+    let held = hold(body, bounds.content.min(patience))
+        .await
+        .unwrap_or_else(|_| Held::All(Bytes::new()));
+    let verdict = classify::response(
+        rules,
+        head.status,
+        &head.headers,
+        held.prefix(),
+        clock::unix_now(),
+    );
+    let body = held.into_body();
+    Attempted::Failed(verdict, Some(Answer { head, body }))
+}
+
+/// A success whose body is one document.
+async fn whole(
+    rules: Rules<'_>,
+    dialect: Dialect,
+    mut head: response::Parts,
+    body: upstream::Body,
+    bounds: Bounds,
+    encoded: bool,
+    trace: Option<&mut AttemptTrace>,
+) -> Attempted {
+    let held = match hold(body, bounds.content).await {
+        Ok(held) => held,
+        Err(verdict) => return Attempted::Failed(verdict, None),
+    };
+    let inspected = match &held {
+        Held::All(bytes) if encoded && !bytes.is_empty() => {
+            inspect_encoded(rules, dialect, &head.headers, bytes)
+        }
+        Held::Part(chunks, _) if encoded => {
+            let len = chunks.iter().map(Bytes::len).sum();
+            let bytes = join(chunks.clone(), len);
+            if error_signal::decoded(&head.headers, &bytes).is_empty() {
+                Inspected::Malformed
+            } else {
+                Inspected::Good
+            }
+        }
+        // What is long is surely an answer.
+        Held::Part(..) => Inspected::Good,
+        Held::All(bytes) => answer::inspect(rules, dialect, bytes),
+    };
+    if let (Held::All(bytes), Some(trace), false) = (&held, trace, encoded) {
+        trace.document(bytes);
+    }
+    match inspected {
+        Inspected::Good => Attempted::Content(Answer {
+            head,
+            body: held.into_body(),
+        }),
+        Inspected::Empty => Attempted::Empty(Answer {
+            head,
+            body: held.into_body(),
+        }),
+        Inspected::Malformed => Attempted::Failed(Verdict::transient(CauseKind::BadBody), None),
+        Inspected::Error(verdict) => {
+            // An error must not travel under a status that says success.
+            head.status = stands_for(&verdict);
+            let body = held.into_body();
+            Attempted::Failed(*verdict, Some(Answer { head, body }))
+        }
+    }
+}
+
+/// Judges a document in a content coding that nobody asked for. It is decoded only to be judged: the
+/// caller gets it as it came. A coding that is not known leaves bytes that are no document.
+fn inspect_encoded(
+    rules: Rules<'_>,
+    dialect: Dialect,
+    headers: &HeaderMap,
+    bytes: &[u8],
+) -> Inspected {
+    let plain = error_signal::decoded(headers, bytes);
+    if plain.len() >= error_signal::MAX_BODY_BYTES {
+        // Not read to its end, and too long for an error.
+        return Inspected::Good;
+    }
+    answer::inspect(rules, dialect, &plain)
+}
+
+fn stands_for(verdict: &Verdict) -> StatusCode {
+    verdict
+        .status
+        .and_then(|status| StatusCode::from_u16(status).ok())
+        .filter(|status| status.is_client_error() || status.is_server_error())
+        .unwrap_or(StatusCode::BAD_GATEWAY)
+}

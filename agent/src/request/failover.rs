@@ -1,0 +1,460 @@
+//! The loop of one request: choose a member, try it, and go on to the next until an answer's
+//! content has begun or nothing is left.
+//!
+//! Every attempt starts from the caller's untouched body. No lane is chosen twice, and one deadline
+//! covers hops, fallback pools and the queue together.
+
+use crate::clock;
+use crate::lanes::cells::{Circumstances, Proof};
+use crate::lanes::grant::Grant;
+use crate::lanes::pool::{Chosen, Demand, Exhaustion, Member, Pool};
+use crate::lanes::snapshot::Snapshot;
+use crate::observe::metrics::RequestOutcome;
+use crate::request::attempt::{self, Answer, AnswerBody, Asked, Attempted, Bounds};
+use crate::request::relay::{Origin, Relay, proof_of};
+use crate::request::reply::{self, Body, Provenance, RequestId};
+use crate::request::visit::Visit;
+use crate::upstream::Client;
+use http::{HeaderValue, Response};
+use lanekeeper_breaker::CauseKind;
+use lanekeeper_model::PoolName;
+use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, UpstreamCredentials};
+use lanekeeper_protocol::classify::{Disposition, Verdict};
+use lanekeeper_protocol::error_body::ErrorKind;
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+mod exhausted;
+
+/// Retry-After when no member gives a better one: all are dead or out of budget.
+const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
+/// Retry-After when lanes failed this request and none is benched for it: the next request is
+/// tried at once, so there is no reason to keep its caller away for long.
+const RETRY_AFTER_UNBENCHED: Duration = Duration::from_secs(2);
+/// The backoff between tries on one lane doubles at most this often.
+const MAX_BACKOFF_DOUBLINGS: u32 = 6;
+
+/// A request that is about to be served.
+pub(crate) struct Job {
+    pub(crate) client: Client,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) asked: Asked,
+    pub(crate) request_id: RequestId,
+}
+
+/// What the attempts so far have shown.
+#[derive(Default)]
+struct Course {
+    /// Lanes tried, over all pools.
+    tried: Vec<u32>,
+    /// The 5xx statuses this request has met, and where, for the poison guard.
+    statuses: Vec<(u32, u16)>,
+    /// The largest context that was too small.
+    larger_than: Option<u64>,
+    /// Attempts made.
+    attempts: u32,
+    /// The lane of the last attempt.
+    lane: Option<HeaderValue>,
+    degraded: Option<&'static str>,
+    last: Last,
+}
+
+/// What the last attempt ended with.
+#[derive(Default)]
+enum Last {
+    /// There was none.
+    #[default]
+    None,
+    /// A failure without more to say.
+    Failed,
+    /// "Too many requests", with the wait it asked for.
+    RateLimited(Option<Duration>),
+    /// The gateway's credential was refused.
+    Auth,
+    /// The request is too long; the lane's own words.
+    TooLong(Option<Box<Answer>>),
+}
+
+/// What one attempt leads to.
+enum Step {
+    Done(Response<Body>),
+    Next(Box<Visit>),
+}
+
+/// One request on its way.
+struct Route<'a> {
+    job: &'a Job,
+    pool: Arc<Pool>,
+    /// Pools left behind, for the guard against loops.
+    visited: Vec<PoolName>,
+    deadline: Instant,
+    session: Option<Vec<u8>>,
+    /// Members tried in the present pool.
+    members_tried: u32,
+    /// Why the last member did not serve.
+    reason: Option<&'static str>,
+    course: Course,
+}
+
+/// Serves one request on `pool`. `waited` is what the caller took to send its body.
+pub(crate) async fn run(
+    job: Box<Job>,
+    pool: Arc<Pool>,
+    mut visit: Box<Visit>,
+    waited: Duration,
+) -> Response<Body> {
+    visit.enter(&pool.state);
+    let now = clock::now();
+    let mut route = Route {
+        job: &job,
+        visited: Vec::new(),
+        deadline: later(now, pool.failover.timeout),
+        session: session(&pool, &job.asked),
+        members_tried: 0,
+        reason: None,
+        course: Course::default(),
+        pool,
+    };
+    visit.dispatched(waited, now);
+    let cut = visit.cut();
+    let served = {
+        let mut serving = pin!(route.serve(visit));
+        poll_fn(|cx| cut.bound(serving.as_mut().poll(cx))).await
+    };
+    // A caller that still waits when the agent ends is told so; its attempt is given up.
+    served.unwrap_or_else(|| route.refuse(&ErrorKind::ShuttingDown))
+}
+
+impl Route<'_> {
+    async fn serve(&mut self, mut visit: Box<Visit>) -> Response<Body> {
+        loop {
+            let chosen = match self.choose().await {
+                Ok(chosen) => chosen,
+                Err(exhaustion) => return self.give_up(exhaustion, *visit),
+            };
+            if let Some(reason) = self.reason.take() {
+                visit.count_failover(reason);
+            }
+            match self.attempt(chosen, visit).await {
+                Step::Done(response) => return response,
+                Step::Next(back) => visit = back,
+            }
+        }
+    }
+
+    fn demand(&self, in_turn: bool) -> Demand<'_> {
+        Demand {
+            protocol: self.job.asked.dialect.protocol(),
+            tried: &self.course.tried,
+            larger_than: self.course.larger_than,
+            session: self.session.as_deref(),
+            endpoint: self.job.asked.dialect.endpoint_name(),
+            in_turn,
+        }
+    }
+
+    /// Tries the chosen member, in place again where the pool says so.
+    async fn attempt(&mut self, chosen: Chosen, visit: Box<Visit>) -> Step {
+        let pool = Arc::clone(&self.pool);
+        let Some(member) = pool.members.get(chosen.position) else {
+            return Step::Next(visit);
+        };
+        let passthrough = pool.upstream_credentials == UpstreamCredentials::Passthrough;
+        self.course.tried.push(member.lane.number);
+        self.members_tried += 1;
+        self.course.lane = Some(member.lane.header.clone());
+        let mut grant = chosen.grant;
+        let mut retries = pool.failover.same_lane_retries;
+        // An empty answer is asked for once more where the provider says so.
+        let mut asked_again = false;
+        loop {
+            self.course.attempts += 1;
+            if let Some(trace) = visit.trace() {
+                grant.traced(trace.attempt(&member.lane, &pool.name));
+            }
+            let bounds = self.bounds(member);
+            let attempted = attempt::attempt(
+                &self.job.client,
+                &member.lane,
+                &self.job.asked,
+                passthrough,
+                bounds,
+                grant.trace(),
+            )
+            .await;
+            let (verdict, answer) = match attempted {
+                Attempted::Content(answer) => {
+                    return Step::Done(self.deliver(answer, grant, visit, passthrough));
+                }
+                Attempted::Empty(answer) => {
+                    if member.lane.provider.empty_answer == EmptyAnswer::Neutral {
+                        let booking = (Proof::Neutral, RequestOutcome::Ok);
+                        return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
+                    }
+                    if !asked_again {
+                        asked_again = true;
+                        grant.settle(Proof::Neutral, Circumstances::default(), clock::now());
+                        match member
+                            .claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
+                        {
+                            Some(again) => {
+                                grant = again;
+                                continue;
+                            }
+                            None => {
+                                self.reason = Some(CauseKind::EmptyAnswer.as_str());
+                                self.course.last = Last::Failed;
+                                return Step::Next(visit);
+                            }
+                        }
+                    }
+                    (Verdict::transient(CauseKind::EmptyAnswer), None)
+                }
+                Attempted::Failed(verdict, answer) => (verdict, answer),
+            };
+            let proof = proof_of(&verdict);
+            let answer = match (verdict.disposition, answer) {
+                (Disposition::ClientFault, Some(answer)) => {
+                    let booking = (proof, RequestOutcome::ClientFault);
+                    return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
+                }
+                (_, answer) => answer,
+            };
+            let circumstances = self.circumstances(&verdict);
+            grant.settle(proof, circumstances, clock::now());
+            if verdict.disposition == Disposition::HardDownAuth
+                && pool.on_auth_down == OnAuthDown::Surface
+            {
+                let response = self.refuse(&ErrorKind::UpstreamAuth);
+                visit.end(RequestOutcome::Failed);
+                return Step::Done(response);
+            }
+            let may_retry = retries > 0
+                && verdict.disposition == Disposition::Transient
+                && verdict.retry_after.is_none();
+            self.note(verdict, answer, member);
+            if may_retry
+                && let Some(again) = self
+                    .again(member, pool.failover.retry_backoff, retries)
+                    .await
+            {
+                retries -= 1;
+                grant = again;
+                continue;
+            }
+            return Step::Next(visit);
+        }
+    }
+
+    /// A further grant on the same lane, after a wait of full jitter.
+    async fn again(&self, member: &Member, backoff: Duration, left: u32) -> Option<Box<Grant>> {
+        let done = self.pool.failover.same_lane_retries.saturating_sub(left);
+        let ceiling = backoff.saturating_mul(1 << done.min(MAX_BACKOFF_DOUBLINGS));
+        let wait = ceiling.mul_f64(clock::jitter());
+        let now = clock::now();
+        if later(now, wait) >= self.deadline {
+            return None;
+        }
+        tokio::time::sleep(wait).await;
+        member.claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
+    }
+
+    fn bounds(&self, member: &Member) -> Bounds {
+        let now = clock::now();
+        let until = |limit: Option<Duration>| {
+            limit.map_or(self.deadline, |limit| later(now, limit).min(self.deadline))
+        };
+        let content = until(member.first_content_timeout);
+        Bounds {
+            // Content cannot come before the headers.
+            head: until(member.attempt_timeout).min(content),
+            content,
+            hold: self.pool.failover.hold,
+        }
+    }
+
+    /// Whether another lane has failed this request with the same 5xx before.
+    fn circumstances(&mut self, verdict: &Verdict) -> Circumstances {
+        let status = verdict
+            .status
+            .filter(|status| (500..600).contains(status))
+            .filter(|_| verdict.disposition == Disposition::Transient);
+        let repeated = status.is_some_and(|status| {
+            let before = self
+                .course
+                .statuses
+                .iter()
+                .any(|(lane, seen)| *seen == status && Some(lane) != self.course.tried.last());
+            if let Some(lane) = self.course.tried.last() {
+                self.course.statuses.push((*lane, status));
+            }
+            before
+        });
+        Circumstances {
+            after_content: false,
+            repeated,
+        }
+    }
+
+    fn note(&mut self, verdict: Verdict, answer: Option<Answer>, member: &Member) {
+        self.reason = Some(verdict.cause.kind.as_str());
+        self.course.last = match verdict.disposition {
+            Disposition::ContextLength => {
+                let too_small = member.context_max.unwrap_or_default();
+                let known = self.course.larger_than.unwrap_or_default();
+                self.course.larger_than = Some(known.max(too_small));
+                // Only an answer that is all here can wait for the end of the request.
+                let words = answer.filter(|answer| matches!(answer.body, AnswerBody::Whole(_)));
+                Last::TooLong(words.map(Box::new))
+            }
+            Disposition::HardDownAuth => Last::Auth,
+            Disposition::Transient if verdict.status == Some(429) => {
+                Last::RateLimited(verdict.retry_after)
+            }
+            Disposition::Success
+            | Disposition::Transient
+            | Disposition::HardDownBilling
+            | Disposition::ClientFault
+            | Disposition::Empty => Last::Failed,
+        };
+    }
+
+    /// The answer goes to the caller: from now on there is no other lane for this request.
+    fn deliver(
+        &self,
+        answer: Answer,
+        mut grant: Box<Grant>,
+        visit: Box<Visit>,
+        passthrough: bool,
+    ) -> Response<Body> {
+        let waits = matches!(&answer.body, AnswerBody::Running(running) if !running.content);
+        if !waits {
+            let now = clock::now();
+            if matches!(answer.body, AnswerBody::Whole(_)) {
+                grant.commit_whole(now);
+            } else {
+                grant.commit(now);
+            }
+            visit.first_content(now);
+        }
+        let booking = (Proof::Success, RequestOutcome::Ok);
+        self.relay(answer, grant, visit, booking, passthrough)
+    }
+
+    /// Hands a lane's answer to the caller; `booking` is what a whole delivery proves.
+    fn relay(
+        &self,
+        answer: Answer,
+        mut grant: Box<Grant>,
+        visit: Box<Visit>,
+        booking: (Proof, RequestOutcome),
+        passthrough: bool,
+    ) -> Response<Body> {
+        // A refused request has cost the lane nothing that its budget stands for.
+        if answer.head.status.is_success() {
+            grant.deliver();
+        }
+        let body = match answer.body {
+            AnswerBody::Whole(bytes) => {
+                grant.settle(booking.0, Circumstances::default(), clock::now());
+                visit.end(booking.1);
+                Body::Whole(Some(bytes))
+            }
+            AnswerBody::Running(running) => {
+                let origin = Origin {
+                    dialect: self.job.asked.dialect,
+                    request_id: self.job.request_id.as_str().to_owned(),
+                    passthrough,
+                    counters: Arc::clone(visit.counters()),
+                    cut: visit.cut(),
+                };
+                let relay = Relay::new(running, origin, grant, visit, booking);
+                Body::Relay(Box::new(relay))
+            }
+        };
+        let mut response = reply::relay(answer.head, body, &self.job.request_id);
+        reply::mark(&mut response, &self.provenance());
+        response
+    }
+
+    /// Nothing is left to try.
+    fn give_up(&mut self, exhaustion: Exhaustion, visit: Visit) -> Response<Body> {
+        let soonest = exhaustion.retry_in();
+        let last = match std::mem::take(&mut self.course.last) {
+            // A larger member is benched: the request is not too long, only too early.
+            Last::TooLong(_) if soonest.is_some_and(|wait| !wait.is_zero()) => Last::Failed,
+            last => last,
+        };
+        let (kind, outcome) = match last {
+            Last::TooLong(Some(words)) => return self.relay_words(*words, visit),
+            Last::TooLong(None) => (
+                ErrorKind::BadRequest {
+                    message: "The request is too long for every lane of this model.".to_owned(),
+                    field: None,
+                },
+                RequestOutcome::ClientFault,
+            ),
+            Last::Auth => (ErrorKind::UpstreamAuth, RequestOutcome::Failed),
+            Last::RateLimited(own) => (
+                ErrorKind::RateLimited {
+                    retry_after: own.max(soonest).unwrap_or(RETRY_AFTER_UNBENCHED),
+                },
+                RequestOutcome::Exhausted,
+            ),
+            Last::Failed => (
+                ErrorKind::Exhausted {
+                    retry_after: soonest.unwrap_or(RETRY_AFTER_UNBENCHED),
+                },
+                RequestOutcome::Exhausted,
+            ),
+            Last::None => (
+                ErrorKind::Exhausted {
+                    retry_after: soonest.unwrap_or(RETRY_AFTER_UNKNOWN),
+                },
+                RequestOutcome::Exhausted,
+            ),
+        };
+        let response = self.refuse(&kind);
+        visit.end(outcome);
+        response
+    }
+
+    /// Relays what a lane said to a request that suits no lane.
+    fn relay_words(&self, words: Answer, visit: Visit) -> Response<Body> {
+        let body = match words.body {
+            AnswerBody::Whole(bytes) => Body::Whole(Some(bytes)),
+            AnswerBody::Running(_) => Body::Whole(None),
+        };
+        let mut response = reply::relay(words.head, body, &self.job.request_id);
+        reply::mark(&mut response, &self.provenance());
+        visit.end(RequestOutcome::ClientFault);
+        response
+    }
+
+    fn refuse(&self, kind: &ErrorKind) -> Response<Body> {
+        let mut response = reply::refuse(self.job.asked.dialect, kind, &self.job.request_id);
+        reply::mark(&mut response, &self.provenance());
+        response
+    }
+
+    fn provenance(&self) -> Provenance<'_> {
+        Provenance {
+            lane: self.course.lane.as_ref(),
+            attempts: self.course.attempts,
+            degraded: self.course.degraded,
+        }
+    }
+}
+
+/// The session the caller names, where the pool keeps sessions on one member.
+fn session(pool: &Pool, asked: &Asked) -> Option<Vec<u8>> {
+    let affinity = pool.affinity.as_ref()?;
+    let value = asked.headers.get(affinity.header_name.as_str())?;
+    (!value.is_empty()).then(|| value.as_bytes().to_vec())
+}
+
+fn later(now: Instant, by: Duration) -> Instant {
+    now.checked_add(by).unwrap_or(now)
+}

@@ -1,0 +1,370 @@
+//! From a caller's request to the failover loop: path, key, body, model name.
+//!
+//! Everything wrong with a request is found here, before any lane is touched, and told in the
+//! caller's dialect.
+
+mod body;
+mod catalogue;
+pub(crate) mod path;
+
+use crate::clients::{Caller, Refused};
+use crate::clock;
+use crate::lanes::pool::Pool;
+use crate::lanes::snapshot::Snapshot;
+use crate::observe::metrics::RequestOutcome;
+use crate::observe::trace::RequestTrace;
+use crate::plane::Worker;
+use crate::request::attempt::Asked;
+use crate::request::failover::{self, Job};
+use crate::request::reply::{self, Body, RequestId};
+use crate::request::visit::Visit;
+use bytes::Bytes;
+use futures_util::FutureExt as _;
+use http::{HeaderMap, Request, Response, Uri, request};
+use hyper::body::Incoming;
+use lanekeeper_model::gateway::OnExhausted;
+use lanekeeper_protocol::error_body::ErrorKind;
+use lanekeeper_protocol::rewrite::ModelPlaces;
+use lanekeeper_protocol::{Dialect, Protocol, headers, locate, query};
+use lanekeeper_serve::{ConflictingLength, UnreadHead};
+use path::Route;
+use std::future::{Future as _, poll_fn};
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Retry-After of an agent whose places are all taken, or that has no configuration yet.
+const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
+/// Bodies up to this many bytes are copied out of the network buffer where they are kept for long: a
+/// larger one fills its buffer well enough.
+const DETACH_MAX_BYTES: usize = 4 * 1024;
+
+/// Answers one request. A fault of the agent itself ends that request and nothing else; its caller
+/// is told in its own dialect, and what the request held is back by then.
+pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Response<Body> {
+    let began = clock::now();
+    let id = RequestId::of(request.headers());
+    // Copies: the address itself is part of the network buffer.
+    let uri = request.uri();
+    let (path, query) = (uri.path().to_owned(), uri.query().map(str::to_owned));
+    let found = path::route(&path, request.headers(), query.as_deref());
+    let dialect = match &found {
+        Ok(route) => route.dialect,
+        Err(unknown) => unknown.dialect,
+    };
+    let trace = worker
+        .tracer()
+        .map(|tracer| RequestTrace::begin(tracer, request.method(), request.headers()));
+    if let (Some(trace), Ok(route)) = (&trace, &found) {
+        trace.speaks(route.dialect);
+    }
+    // The head stays here: every future that took it by value would be larger by it.
+    let (mut head, body) = request.into_parts();
+    let asking = Asking {
+        head: &mut head,
+        body,
+        dialect,
+        id: &id,
+        began,
+    };
+    let answering = answer(worker, asking, found, trace.clone());
+    let response = match AssertUnwindSafe(answering).catch_unwind().await {
+        Ok(response) => response,
+        Err(_) => {
+            worker.counters().count_panic();
+            tracing::error!(
+                request_id = id.as_str(),
+                "the handler of a request panicked"
+            );
+            reply::refuse(dialect, &ErrorKind::Internal, &id)
+        }
+    };
+    let response = if dialect == Dialect::GeminiStream && !query::asks_events(query.as_deref()) {
+        reply::array::of_events(response)
+    } else {
+        response
+    };
+    if let Some(trace) = trace {
+        trace.answered(response.status());
+    }
+    response
+}
+
+/// Answers a request whose head could not be read, in the dialect of its path.
+pub(crate) fn refuse_unread(worker: &Worker, head: UnreadHead<'_>) -> Response<Bytes> {
+    let none = HeaderMap::new();
+    let dialect = match path::route(head.path, &none, None) {
+        Ok(route) => route.dialect,
+        Err(unknown) => unknown.dialect,
+    };
+    let kind = ErrorKind::UnreadableHead {
+        status: head.status,
+    };
+    worker.count_refusal(kind.code());
+    reply::refuse_whole(dialect, &kind, &RequestId::of(&none))
+}
+
+/// A request on its way.
+struct Asking<'a> {
+    head: &'a mut request::Parts,
+    body: Incoming,
+    /// What an error is told in.
+    dialect: Dialect,
+    id: &'a RequestId,
+    began: Instant,
+}
+
+async fn answer(
+    worker: &Worker,
+    asking: Asking<'_>,
+    found: Result<Route<'_>, path::Unknown>,
+    trace: Option<RequestTrace>,
+) -> Response<Body> {
+    let (dialect, id) = (asking.dialect, asking.id);
+    // What is refused here is counted for no pool.
+    let refuse = |kind: &ErrorKind| {
+        worker.count_refusal(kind.code());
+        reply::refuse(dialect, kind, id)
+    };
+    let busy = |reason: &'static str| {
+        worker.count_refusal(reason);
+        let kind = ErrorKind::Exhausted {
+            retry_after: BUSY_RETRY_AFTER,
+        };
+        reply::refuse(dialect, &kind, id)
+    };
+    let Some(snapshot) = worker.snapshot() else {
+        return busy("no_configuration");
+    };
+    let most = snapshot.limits.inbound_max;
+    let Some(mut visit) = Visit::begin(worker.counters(), most, worker.cut(), asking.began) else {
+        return busy("inbound_limit");
+    };
+    visit.traced(trace);
+    let admitted = snapshot.clients.admit(
+        &asking.head.headers,
+        asking
+            .head
+            .uri
+            .query()
+            .filter(|_| dialect.protocol() == Protocol::Gemini),
+    );
+    let caller = match admitted {
+        Ok(caller) => caller,
+        Err(refused) => {
+            visit.end(RequestOutcome::ClientFault);
+            let Asking { head, body, .. } = asking;
+            Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
+            return refuse(&match refused {
+                Refused::Unknown => ErrorKind::Unauthorized,
+                Refused::Busy => ErrorKind::RateLimited {
+                    retry_after: BUSY_RETRY_AFTER,
+                },
+            });
+        }
+    };
+    let served = match found {
+        Ok(route) => {
+            let trace = visit.trace();
+            serve(worker, &snapshot, &caller, route, asking, trace).await
+        }
+        Err(_) => {
+            let Asking { head, body, .. } = asking;
+            Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
+            Err(ErrorKind::NoRoute)
+        }
+    };
+    visit.hold(caller);
+    match served {
+        Ok(Served::Job { job, pool, waited }) => failover::run(job, pool, visit, waited).await,
+        Ok(Served::Document(document)) => {
+            visit.end(RequestOutcome::Ok);
+            reply::document(&document, id)
+        }
+        Err(kind) => {
+            visit.end(match kind {
+                ErrorKind::ShuttingDown => RequestOutcome::Failed,
+                _ => RequestOutcome::ClientFault,
+            });
+            refuse(&kind)
+        }
+    }
+}
+
+/// What a good request wants.
+enum Served {
+    Job {
+        /// On the heap, because it passes through several futures that would each hold it.
+        job: Box<Job>,
+        pool: Arc<Pool>,
+        /// What the caller took to send its body.
+        waited: Duration,
+    },
+    Document(serde_json::Value),
+}
+
+async fn serve(
+    worker: &Worker,
+    snapshot: &Arc<Snapshot>,
+    caller: &Caller,
+    route: Route<'_>,
+    asking: Asking<'_>,
+    trace: Option<&RequestTrace>,
+) -> Result<Served, ErrorKind> {
+    let Asking { head, body, id, .. } = asking;
+    if head.method != route.method() {
+        Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
+        return Err(ErrorKind::MethodNotAllowed {
+            allow: route.allow(),
+        });
+    }
+    let told = head.extensions.get::<ConflictingLength>();
+    let fault = told
+        .map(|_| headers::BOTH_LENGTHS)
+        .or_else(|| headers::conflicting_length(&head.headers))
+        .or_else(|| headers::host_fault(head.version, &head.headers));
+    if let Some(fault) = fault {
+        return Err(ErrorKind::BadRequest {
+            message: format!("{fault}."),
+            field: None,
+        });
+    }
+    let dialect = route.dialect;
+    if dialect.lists_models() {
+        return catalogue::answer(snapshot, caller, &route).map(Served::Document);
+    }
+    let query = head.uri.query().map(str::to_owned);
+    let in_path = route.model.map(std::borrow::Cow::into_owned);
+    let upload_began = clock::now();
+    let cut = worker.cut();
+    let body = {
+        let mut reading = pin!(body::read(body, &head.headers, &snapshot.limits));
+        poll_fn(|cx| cut.bound(reading.as_mut().poll(cx))).await
+    };
+    let body = body.unwrap_or(Err(ErrorKind::ShuttingDown))?;
+    let waited = clock::now().saturating_duration_since(upload_began);
+    let Named {
+        model,
+        places,
+        streams,
+    } = named(&body, dialect, in_path)?;
+    if let Some(trace) = trace {
+        trace.asks_for(&model);
+    }
+    let pool = resolve(snapshot, caller, &model, dialect)?;
+    if let Some(trace) = trace {
+        trace.resolved(&model, &pool.name);
+    }
+    let mut headers = std::mem::take(&mut head.headers);
+    let mut body = body;
+    if streams {
+        // It may take a long time, for which a whole network buffer would be kept.
+        head.uri = Uri::default();
+        headers::detach(&mut headers);
+        if body.len() <= DETACH_MAX_BYTES {
+            body = Bytes::copy_from_slice(&body);
+        }
+    }
+    let job = Box::new(Job {
+        client: worker.client(),
+        snapshot: Arc::clone(snapshot),
+        asked: Asked {
+            dialect,
+            headers,
+            body,
+            model: places,
+            streams,
+            query,
+        },
+        request_id: id.clone(),
+    });
+    Ok(Served::Job { job, pool, waited })
+}
+
+/// What the caller named.
+struct Named {
+    model: String,
+    places: ModelPlaces,
+    /// The answer shall be an event stream.
+    streams: bool,
+}
+
+fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Named, ErrorKind> {
+    let unfit = |error: locate::LocateError| ErrorKind::BadRequest {
+        message: format!("{error}."),
+        field: error.field().map(str::to_owned),
+    };
+    if let (true, Some(model)) = (path::carries_model(dialect), &in_path) {
+        return Ok(Named {
+            model: model.clone(),
+            places: ModelPlaces::Both(locate::model_names(body).map_err(unfit)?),
+            streams: dialect == Dialect::GeminiStream,
+        });
+    }
+    let located = locate::locate(body).map_err(unfit)?;
+    Ok(Named {
+        model: in_path.unwrap_or_else(|| located.model_name.into_owned()),
+        places: ModelPlaces::Body(located.model),
+        streams: located.stream,
+    })
+}
+
+/// What serves the name, which must be the caller's to use.
+fn of_caller<'a>(
+    snapshot: &'a Snapshot,
+    caller: &Caller,
+    model: &str,
+) -> Result<&'a Arc<Pool>, ErrorKind> {
+    let pool = snapshot.route(model).ok_or_else(|| ErrorKind::NotFound {
+        model: model.to_owned(),
+    })?;
+    // A lane may be named with its provider before it.
+    let lane = pool.members.first().filter(|_| pool.name.is_direct());
+    if !caller.may_use(model) && !lane.is_some_and(|member| caller.may_use(member.lane.name())) {
+        return Err(ErrorKind::Forbidden {
+            model: model.to_owned(),
+        });
+    }
+    Ok(pool)
+}
+
+fn resolve(
+    snapshot: &Snapshot,
+    caller: &Caller,
+    model: &str,
+    dialect: Dialect,
+) -> Result<Arc<Pool>, ErrorKind> {
+    let pool = of_caller(snapshot, caller, model)?;
+    let falls_back = matches!(pool.on_exhausted, OnExhausted::FallbackPool(_));
+    if !pool.speaks(dialect.protocol()) && !falls_back {
+        return Err(ErrorKind::BadRequest {
+            message: format!(
+                "No lane of \"{model}\" speaks {}, and this gateway does not translate. Use a \
+                 client for {}.",
+                dialect.protocol().as_str(),
+                pool.protocols().join(" or ")
+            ),
+            field: Some("model".to_owned()),
+        });
+    }
+    Ok(Arc::clone(pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The server sets this much aside for every connection, also an idle one.
+    const FUTURE_MAX_BYTES: usize = 3 * 1024 + 256;
+
+    fn size_of_output<A, B, F>(_: impl FnOnce(A, B) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    #[test]
+    fn idle_connections_are_light() {
+        let bytes = size_of_output(|worker: &'static Worker, request| handle(worker, request));
+        assert!(bytes <= FUTURE_MAX_BYTES, "{bytes}");
+    }
+}

@@ -1,0 +1,492 @@
+//! The answer after its commit point: bytes go to the caller as they come, and the attempt is
+//! booked when the stream ends.
+//!
+//! There is no total time limit here, only one on silence. Silence is measured from the moment the
+//! upstream had nothing to give, so a caller that reads slowly is never taken for a stalled lane.
+
+use crate::clock;
+use crate::lanes::cells::{Circumstances, Proof};
+use crate::lanes::grant::Grant;
+use crate::observe::metrics::RequestOutcome;
+use crate::request::attempt::Running;
+use crate::request::cut::Cut;
+use crate::request::visit::{Counters, Visit};
+use crate::upstream;
+use bytes::Bytes;
+use http_body::{Body as _, Frame, SizeHint};
+use lanekeeper_breaker::CauseKind;
+use lanekeeper_protocol::Dialect;
+use lanekeeper_protocol::classify::{Disposition, Rules, Verdict};
+use lanekeeper_protocol::error_body::{self, ErrorKind};
+use lanekeeper_protocol::frames::{self, FrameKind};
+use lanekeeper_protocol::sse::{self, SseReader};
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+mod burst;
+mod death;
+mod silence;
+mod tail;
+
+use burst::Burst;
+use death::{Death, speaks_for_itself};
+use silence::Silence;
+use tail::Tail;
+
+/// How long the upstream may keep the connection after the answer's closing frame, whatever it sends
+/// meanwhile.
+const AFTER_TERMINAL: Duration = Duration::from_secs(5);
+
+/// The answer was broken off; the connection to the caller must not look as if it ended well.
+#[derive(Debug, thiserror::Error)]
+#[error("the answer was broken off")]
+pub(crate) struct BrokenOff;
+
+/// What a relay needs to know about its request.
+pub(crate) struct Origin {
+    pub(crate) dialect: Dialect,
+    pub(crate) request_id: String,
+    pub(crate) passthrough: bool,
+    pub(crate) counters: Arc<Counters>,
+    /// Set when the agent's grace for running answers is over.
+    pub(crate) cut: Cut,
+}
+
+/// The body of a relayed answer.
+pub(crate) struct Relay {
+    ready: VecDeque<Bytes>,
+    upstream: upstream::Body,
+    reader: Option<Box<SseReader>>,
+    origin: Origin,
+    idle_timeout: Duration,
+    silence: Silence,
+    /// The model's turn has ended.
+    finished: bool,
+    /// The protocol's closing frame has passed.
+    closed: bool,
+    tail: Tail,
+    burst: Burst,
+    /// No content has passed yet: there was only too much before it to be held.
+    awaits_content: bool,
+    state: State,
+    /// The answer is a stream of frames, so that the caller can be told of its death.
+    has_frames: bool,
+    /// What is booked at the end; gone once it is booked.
+    books: Option<(Box<Grant>, Box<Visit>)>,
+    /// The proof and outcome of a good end.
+    good_end: (Proof, RequestOutcome),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Running,
+    /// The last bytes are queued; the body ends well after them.
+    Ending,
+    /// The last bytes are queued; the connection breaks after they have been written.
+    Breaking {
+        /// The writer has had its turn to send what was queued.
+        flushed: bool,
+    },
+}
+
+impl Relay {
+    /// Takes over an answer whose content has begun.
+    ///
+    /// `good_end` is booked when the body ends well: an error of the lane that is relayed is no
+    /// success.
+    pub(crate) fn new(
+        running: Running,
+        origin: Origin,
+        grant: Box<Grant>,
+        visit: Box<Visit>,
+        good_end: (Proof, RequestOutcome),
+    ) -> Self {
+        let mut relay = Self {
+            ready: running.held,
+            upstream: running.upstream,
+            reader: None,
+            idle_timeout: grant.lane().idle_timeout,
+            closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
+            tail: Tail::new(origin.dialect.protocol()),
+            burst: Burst::default(),
+            origin,
+            silence: Silence::default(),
+            finished: running.finished,
+            awaits_content: !running.content,
+            state: State::Running,
+            has_frames: running.reader.is_some(),
+            books: Some((grant, visit)),
+            good_end,
+        };
+        if let Some(reader) = running.reader {
+            // Frames that came in one chunk with the first content.
+            relay.pass(reader);
+        }
+        relay
+    }
+
+    /// Takes the next bytes of the upstream.
+    fn take(&mut self, chunk: Bytes) {
+        self.burst.add(chunk.len());
+        let Some(mut reader) = self.reader.take() else {
+            self.silence.end();
+            self.ready.push_back(chunk);
+            return;
+        };
+        reader.push(chunk);
+        self.pass(reader);
+    }
+
+    fn poll_running(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        loop {
+            if let Some(bytes) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(Frame::data(bytes))));
+            }
+            match self.state {
+                State::Running if self.burst.is_over() => {
+                    self.burst.end();
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                State::Running => {}
+                State::Ending => return Poll::Ready(None),
+                State::Breaking { flushed: false } => {
+                    // The server writes what it has when a body has nothing more to give; an
+                    // error would make it drop those bytes.
+                    self.state = State::Breaking { flushed: true };
+                    cx.waker().wake_by_ref();
+                    return Poll::Pending;
+                }
+                State::Breaking { flushed: true } => return Poll::Ready(Some(Err(BrokenOff))),
+            }
+            match Pin::new(&mut self.upstream).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        self.take(chunk);
+                    }
+                    // With a known length the server asks for no further frame after the last.
+                    if self.upstream.is_end_stream() {
+                        self.finish();
+                    }
+                }
+                Poll::Ready(Some(Err(error))) => {
+                    self.die(&Death::of(error.verdict()));
+                }
+                Poll::Ready(None) => self.finish(),
+                Poll::Pending => {
+                    if self.is_silent(cx) {
+                        self.die(&Death::of(Verdict::transient(CauseKind::Stalled)));
+                    } else if self.origin.cut.is_set() {
+                        self.cut_off();
+                    } else {
+                        self.burst.end();
+                        return Poll::Pending;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Passes on every whole frame the reader has.
+    fn pass(&mut self, mut reader: Box<SseReader>) {
+        let mut death = None;
+        let mut enough = false;
+        // Once for the frames of this chunk, and again behind one that began in an earlier one.
+        let mut glances: u8 = 2;
+        while death.is_none() {
+            if glances > 0 {
+                glances -= 1;
+                self.pass_plain(&mut reader);
+            }
+            match self.next(&mut reader) {
+                Next::Frame => reader.keep(),
+                Next::None => break,
+                Next::Enough => {
+                    enough = true;
+                    break;
+                }
+                Next::Death(found) => {
+                    if found.is_shown {
+                        reader.keep();
+                    }
+                    death = Some(found);
+                }
+            }
+        }
+        reader.hand_out(&mut self.ready);
+        self.reader = Some(reader);
+        if let Some(death) = &death {
+            self.die(death);
+        } else if enough {
+            self.end_well();
+        }
+    }
+
+    /// Passes on the frames ahead that need no reading, all at once.
+    fn pass_plain(&mut self, reader: &mut SseReader) {
+        let Some((grant, _)) = self
+            .books
+            .as_mut()
+            .filter(|_| !self.awaits_content && !self.closed)
+        else {
+            return;
+        };
+        // A span wants to see every frame.
+        if grant.trace().is_some() {
+            return;
+        }
+        let run = frames::plain_run(grant.lane().provider.protocol, reader.ahead());
+        if run > 0 {
+            reader.keep_ahead(run);
+            self.silence.end();
+        }
+    }
+
+    /// The next frame, judged.
+    fn next(&mut self, reader: &mut SseReader) -> Next {
+        match reader.next_frame() {
+            Ok(Some(frame)) if self.closed && !self.tail.takes(frame.raw.len()) => Next::Enough,
+            Ok(Some(frame)) => self.judge(&frame),
+            Ok(None) if self.closed && !self.tail.has_room(reader.held_bytes()) => Next::Enough,
+            Ok(None) => Next::None,
+            Err(_) => Next::Death(Death::of(Verdict::transient(CauseKind::BadBody))),
+        }
+    }
+
+    fn judge(&mut self, frame: &sse::Frame) -> Next {
+        if let Some(trace) = self.books.as_mut().and_then(|(grant, _)| grant.trace()) {
+            trace.frame(frame);
+        }
+        let kind = match &self.books {
+            Some((grant, _)) => {
+                let provider = &grant.lane().provider;
+                let rules = Rules {
+                    protocol: provider.protocol,
+                    error_map: &provider.error_map,
+                    passthrough: self.origin.passthrough,
+                };
+                if self.awaits_content {
+                    frames::classify(rules, self.origin.dialect, frame)
+                } else {
+                    frames::watch(rules, self.origin.dialect, frame)
+                }
+            }
+            None => FrameKind::Content,
+        };
+        if self.awaits_content && kind.says_something() {
+            self.commit();
+        }
+        match kind {
+            // What follows the closing frame changes nothing any more.
+            FrameKind::Error(_) if self.closed => {}
+            FrameKind::Error(verdict) => {
+                return Next::Death(Death {
+                    is_shown: speaks_for_itself(&verdict),
+                    verdict: *verdict,
+                });
+            }
+            FrameKind::Ping => {}
+            FrameKind::Content | FrameKind::Lifecycle => self.progress(),
+            FrameKind::Finish { .. } => {
+                self.finished = true;
+                self.progress();
+                if frames::closes_by_finish(self.origin.dialect.protocol()) {
+                    self.closed = true;
+                    self.silence.restart();
+                }
+            }
+            FrameKind::Terminal { .. } if self.closed => {}
+            FrameKind::Terminal { .. } => {
+                self.closed = true;
+                self.silence.restart();
+            }
+        }
+        Next::Frame
+    }
+
+    /// Something of the answer came. Nothing behind its closing frame is part of it.
+    fn progress(&mut self) {
+        if !self.closed || frames::closes_by_finish(self.origin.dialect.protocol()) {
+            self.silence.end();
+        }
+    }
+
+    /// The upstream has said all it has to say.
+    fn finish(&mut self) {
+        if self.state != State::Running {
+            return;
+        }
+        if let Some(mut reader) = self.reader.take() {
+            let death = match reader.finish().map(|frame| self.judge(&frame)) {
+                Some(Next::Death(death)) => Some(death),
+                Some(Next::Frame | Next::None | Next::Enough) | None => None,
+            };
+            if death.as_ref().is_none_or(|death| death.is_shown) {
+                reader.keep();
+            }
+            reader.hand_out(&mut self.ready);
+            self.reader = Some(reader);
+            if let Some(death) = &death {
+                return self.die(death);
+            }
+            let protocol = self.origin.dialect.protocol();
+            if !frames::is_whole(protocol, self.finished, self.closed) {
+                return self.die(&Death::of(Verdict::transient(CauseKind::Truncated)));
+            }
+        }
+        self.end_well();
+    }
+
+    /// The first content passes now.
+    fn commit(&mut self) {
+        self.awaits_content = false;
+        if let Some((grant, visit)) = &mut self.books {
+            let now = clock::now();
+            grant.commit(now);
+            visit.first_content(now);
+        }
+    }
+
+    fn end_well(&mut self) {
+        self.state = State::Ending;
+        let (proof, outcome) = self.good_end;
+        // A whole answer that said nothing.
+        let proof = if self.awaits_content {
+            Proof::Neutral
+        } else {
+            proof
+        };
+        self.book(proof, outcome);
+    }
+
+    /// The answer broke after its content began.
+    fn die(&mut self, death: &Death) {
+        if self.closed {
+            return self.end_well();
+        }
+        self.book(proof_of(&death.verdict), RequestOutcome::Failed);
+        self.break_off((!death.is_shown).then_some(&ErrorKind::BadGateway));
+    }
+
+    /// The agent itself failed; that says nothing about the lane.
+    fn give_up(&mut self) {
+        tracing::error!(
+            request_id = self.origin.request_id,
+            "the relay of an answer panicked"
+        );
+        self.origin.counters.count_panic();
+        if matches!(self.state, State::Ending | State::Breaking { .. }) {
+            self.state = State::Breaking { flushed: true };
+            return;
+        }
+        self.book(Proof::Neutral, RequestOutcome::Failed);
+        self.break_off(Some(&ErrorKind::Internal));
+    }
+
+    /// The agent is being shut down; that says nothing about the lane.
+    fn cut_off(&mut self) {
+        self.book(Proof::Neutral, RequestOutcome::Failed);
+        self.break_off(Some(&ErrorKind::ShuttingDown));
+    }
+
+    fn break_off(&mut self, told: Option<&ErrorKind>) {
+        if let (Some(kind), true) = (told, self.has_frames) {
+            let event =
+                error_body::stream_event(self.origin.dialect, kind, &self.origin.request_id);
+            self.ready.push_back(event);
+        }
+        self.state = State::Breaking { flushed: false };
+    }
+
+    fn book(&mut self, proof: Proof, outcome: RequestOutcome) {
+        if let Some((grant, visit)) = self.books.take() {
+            let circumstances = Circumstances {
+                after_content: !self.awaits_content,
+                repeated: false,
+            };
+            grant.settle(proof, circumstances, clock::now());
+            visit.end(outcome);
+        }
+    }
+
+    /// True when the upstream has been silent for too long; registers to be woken then.
+    fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
+        let limit = if self.closed {
+            AFTER_TERMINAL
+        } else {
+            self.idle_timeout
+        };
+        self.silence.exceeds(limit, cx)
+    }
+}
+
+impl http_body::Body for Relay {
+    type Data = Bytes;
+    type Error = BrokenOff;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+        let this = self.get_mut();
+        loop {
+            let polled = catch_unwind(AssertUnwindSafe(|| this.poll_running(cx)));
+            match polled {
+                Ok(polled) => return polled,
+                Err(_) => this.give_up(),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.state == State::Ending && self.ready.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::default()
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        // Many clients hang up at the closing frame; their answer was whole.
+        if self.closed {
+            self.end_well();
+        }
+    }
+}
+
+/// What became of a frame.
+enum Next {
+    /// It passes.
+    Frame,
+    None,
+    /// The answer is over, and what follows it takes too long.
+    Enough,
+    Death(Death),
+}
+
+/// What a verdict proves.
+pub(crate) fn proof_of(verdict: &Verdict) -> Proof {
+    match verdict.disposition {
+        Disposition::Success => Proof::Success,
+        Disposition::Transient => Proof::Transient {
+            cause: verdict.cause,
+            retry_after: verdict.retry_after,
+        },
+        Disposition::HardDownAuth | Disposition::HardDownBilling => Proof::HardDown {
+            cause: verdict.cause,
+        },
+        Disposition::ClientFault => Proof::ClientFault {
+            status: verdict.status.unwrap_or(400),
+        },
+        Disposition::ContextLength | Disposition::Empty => Proof::Neutral,
+    }
+}

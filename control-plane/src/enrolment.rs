@@ -1,0 +1,8 @@
+//! Who may join: join tokens, pod tokens, the authority that signs, and a session's right to go on.
+
+pub(crate) mod authority;
+pub(crate) mod authorization;
+pub(crate) mod enrol;
+pub(crate) mod kubernetes;
+pub(crate) mod throttle;
+pub(crate) mod trust;

@@ -1,0 +1,7 @@
+//! What the database says now: revisions, overrides and drains, followed by polls and hints.
+
+pub(crate) mod config;
+pub(crate) mod drains;
+pub(crate) mod overrides;
+pub(crate) mod poll;
+pub(crate) mod target;

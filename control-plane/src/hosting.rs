@@ -1,0 +1,8 @@
+//! Open sessions on their streams, and which of them belongs to an instance.
+
+pub(crate) mod core;
+pub(crate) mod duplicates;
+pub(crate) mod epoch;
+pub(crate) mod outgoing;
+pub(crate) mod sessions;
+pub(crate) mod stream;
