@@ -18,7 +18,7 @@ use crate::upstream::{Client, Tls};
 use arc_swap::ArcSwapOption;
 use hyper::service::service_fn;
 use lanekeeper_model::{Advisory, CellReport, ConfigSource, Gateway, LaneName, Override, Totals};
-use lanekeeper_serve::Unreadable;
+use lanekeeper_serve::{Unreadable, Waits};
 use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
 use std::convert::Infallible;
@@ -46,7 +46,9 @@ pub struct Applied {
 /// How a listener learns that it shall end.
 #[derive(Debug, Clone)]
 pub struct DrainSignal {
-    /// Cancelled when nothing new shall be accepted.
+    /// Cancelled when the agent begins to drain: every answer from then on ends its connection.
+    pub retiring: CancellationToken,
+    /// Cancelled when nothing new must be accepted.
     pub closing: CancellationToken,
     /// How long running answers may go on after that; then they end with an error event.
     pub grace: Duration,
@@ -365,16 +367,15 @@ impl Plane {
             })),
             ..lanekeeper_serve::Limits::default()
         };
-        let before_any_revision = limits.header_read_timeout;
+        let before_any_revision = limits.waits();
         let inner = Arc::clone(&self.inner);
-        let header_timeout = move || {
-            inner
-                .snapshot
-                .load()
-                .as_ref()
-                .map_or(before_any_revision, |snapshot| {
-                    snapshot.limits.header_timeout
-                })
+        let waits = move || {
+            let snapshot = inner.snapshot.load();
+            let limits = snapshot.as_ref().map(|snapshot| &snapshot.limits);
+            Waits {
+                header: limits.map_or(before_any_revision.header, |it| it.header_timeout),
+                idle: before_any_revision.idle,
+            }
         };
         let (cut, nudge) = (worker.cut(), CancellationToken::new());
         let client = worker.client();
@@ -385,9 +386,10 @@ impl Plane {
         let serving = lanekeeper_serve::serve_adjusted(
             listener,
             limits,
-            header_timeout,
+            waits,
             service,
             lanekeeper_serve::End {
+                retiring: drain.retiring.clone(),
                 shutdown: drain.closing.clone(),
                 nudge: nudge.clone(),
                 grace: drain.grace.saturating_add(CUT_FLUSH),

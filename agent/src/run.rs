@@ -124,6 +124,7 @@ impl Agent {
 
         let pulse = Arc::new(Pulse::new(listeners.len(), clock::now()));
         let drain = DrainSignal {
+            retiring: CancellationToken::new(),
             closing: CancellationToken::new(),
             grace: config.drain_grace,
         };
@@ -158,6 +159,7 @@ impl Agent {
             self.feed.healthy();
             tracing::info!("draining");
             self.feed.draining();
+            self.workers.retire();
             tokio::select! {
                 () = tokio::time::sleep(self.pause) => {}
                 () = shutdown.immediate.cancelled() => {}

@@ -2,8 +2,11 @@
 
 use crate::Limits;
 use crate::ending::{Ending, Stage};
+use crate::exchange::Exchange;
 use crate::limits::MAX_HEADERS;
-use crate::watched::{Told, Watched, watch};
+use crate::limits::Waits;
+use crate::marked::Marked;
+use crate::watched::Watched;
 use http::{Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
@@ -57,18 +60,22 @@ where
     B::Data: Send,
     B::Error: Into<BoxError>,
 {
-    let timeout = limits.header_read_timeout;
+    let waits = limits.waits();
     let end = End {
+        retiring: CancellationToken::new(),
         shutdown,
         nudge: CancellationToken::new(),
         grace,
     };
-    serve_adjusted(listener, limits, move || timeout, service, end).await
+    serve_adjusted(listener, limits, move || waits, service, end).await
 }
 
 /// How a listener ends.
 #[derive(Debug)]
 pub struct End {
+    /// When it is cancelled every further answer ends its connection (`connection: close`), so that
+    /// callers which keep connections go elsewhere while requests are still taken.
+    pub retiring: CancellationToken,
     /// When it is cancelled no further connection is accepted, and idle ones close.
     pub shutdown: CancellationToken,
     /// When it is cancelled after that, the services and bodies that still run are polled once more:
@@ -78,10 +85,10 @@ pub struct End {
     pub grace: Duration,
 }
 
-/// Like [`serve`], with a bound on the time of headers that may change while the listener runs.
+/// Like [`serve`], with waits that may change while the listener runs.
 ///
-/// `header_read_timeout` is asked once for each accepted connection, in place of the one in
-/// `limits`; a connection keeps the bound it began with.
+/// `waits` is asked once for each accepted connection, in place of those in `limits`; a connection
+/// keeps the ones it began with.
 ///
 /// # Errors
 ///
@@ -89,7 +96,7 @@ pub struct End {
 pub async fn serve_adjusted<S, B>(
     listener: TcpListener,
     limits: Limits,
-    header_read_timeout: impl Fn() -> Duration + Send,
+    waits: impl Fn() -> Waits + Send,
     service: S,
     end: End,
 ) -> Result<(), Error>
@@ -102,7 +109,9 @@ where
     B::Error: Into<BoxError>,
 {
     let mut http = http1::Builder::new();
+    // The stream keeps the waits for requests itself: the library has one timer for two of them.
     http.timer(TokioTimer::new())
+        .header_read_timeout(None)
         .max_buf_size(limits.head_bytes())
         // The buffer alone may grow beyond its bound by what one read brings.
         .max_header_size(limits.head_bytes())
@@ -115,15 +124,22 @@ where
     let connections = TaskTracker::new();
     let ending = Arc::<Ending>::default();
     let End {
+        retiring,
         shutdown,
         nudge,
         grace,
     } = end;
 
+    let mut retired = false;
     let ended = loop {
         let slot = tokio::select! {
             biased;
             () = shutdown.cancelled() => break Ok(()),
+            () = retiring.cancelled(), if !retired => {
+                retired = true;
+                ending.advance(Stage::Retiring);
+                continue;
+            }
             slot = Arc::clone(&open).acquire_owned() => match slot {
                 Ok(slot) => slot,
                 Err(_) => break Ok(()),
@@ -132,6 +148,11 @@ where
         let stream = tokio::select! {
             biased;
             () = shutdown.cancelled() => break Ok(()),
+            () = retiring.cancelled(), if !retired => {
+                retired = true;
+                ending.advance(Stage::Retiring);
+                continue;
+            }
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) if passes(&error) => continue,
@@ -143,19 +164,25 @@ where
                 Err(error) => break Err(Error::Accept(error)),
             },
         };
-        http.header_read_timeout(header_read_timeout());
         // Nobody reads or writes while a peer's window is shut, so only the kernel can tell the time.
         let stalled = Some(limits.peer_stall_timeout);
         if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(stalled) {
             tracing::debug!(%error, "cannot bound the time a peer takes nothing");
         }
         // On the heap, because the task would hold it twice: as what it is given and as what it runs.
-        let mut connection = Box::pin(connect(&http, stream, service.clone(), &limits));
+        let mut connection = Box::pin(connect(
+            &http,
+            stream,
+            service.clone(),
+            &limits,
+            waits(),
+            &ending,
+        ));
         let ending = Arc::clone(&ending);
         connections.spawn(async move {
             let _slot = slot;
             let ended = ending.outlive(|cx, stage| {
-                if stage.is_some_and(|stage| stage != Stage::Serving) {
+                if stage.is_some_and(|stage| stage >= Stage::Draining) {
                     connection.as_mut().graceful_shutdown();
                 }
                 Pin::new(&mut connection).poll(cx)
@@ -192,7 +219,9 @@ fn connect<S, B>(
     stream: TcpStream,
     service: S,
     limits: &Limits,
-) -> http1::Connection<TokioIo<Watched>, Told<S>>
+    waits: Waits,
+    ending: &Arc<Ending>,
+) -> http1::Connection<TokioIo<Watched>, Marked<S>>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Error: Into<BoxError>,
@@ -203,8 +232,16 @@ where
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot turn Nagle's algorithm off");
     }
-    let (stream, service) = watch(stream, service, limits);
-    http.serve_connection(TokioIo::new(stream), service)
+    let exchange = Arc::<Exchange>::default();
+    let watched = Watched::new(
+        stream,
+        Arc::clone(&exchange),
+        limits.unreadable.clone(),
+        waits,
+    );
+    let marks = limits.tell_conflicting_length;
+    let service = Marked::new(service, exchange, Arc::clone(ending), marks);
+    http.serve_connection(TokioIo::new(watched), service)
 }
 
 /// The peer went away between its handshake and our accept: nothing to do with the listener.

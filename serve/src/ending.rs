@@ -15,6 +15,8 @@ use tokio::sync::Notify;
 pub(crate) enum Stage {
     /// Connections take requests.
     Serving,
+    /// Connections take requests still, and each answer is its connection's last.
+    Retiring,
     /// Connections end with what they are at.
     Draining,
     /// As before; the service has news for what still runs.
@@ -24,7 +26,13 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
-    const ALL: [Self; 4] = [Self::Serving, Self::Draining, Self::Nudged, Self::Cut];
+    const ALL: [Self; 5] = [
+        Self::Serving,
+        Self::Retiring,
+        Self::Draining,
+        Self::Nudged,
+        Self::Cut,
+    ];
 }
 
 /// The end of one listener.
@@ -41,7 +49,8 @@ impl Ending {
         self.bell.notify_waiters();
     }
 
-    fn stage(&self) -> Stage {
+    /// How far the end has come by now.
+    pub(crate) fn stage(&self) -> Stage {
         let stage = usize::from(self.stage.load(Ordering::Acquire));
         Stage::ALL.get(stage).copied().unwrap_or(Stage::Cut)
     }

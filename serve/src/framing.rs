@@ -88,12 +88,45 @@ struct Head {
     is_chunked: bool,
 }
 
+/// Where in its conversation a connection is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Before the first byte of a request.
+    Between,
+    /// Within a head.
+    Head,
+    /// Within a body, or behind a request that ends the connection.
+    Body,
+}
+
 impl Framing {
+    /// Where the bytes read so far end.
+    pub fn place(&self) -> Place {
+        match self.state {
+            State::LineStart if !self.head.begun => Place::Between,
+            State::LineStart
+            | State::RequestLine
+            | State::Name(..)
+            | State::Length
+            | State::LineRest
+                if !self.head.is_trailer =>
+            {
+                Place::Head
+            }
+            _ => Place::Body,
+        }
+    }
+
     /// The target in the latest request line, as far as it was seen and kept.
     pub fn target(&self) -> &[u8] {
         let line = self.request_line.bytes.get(..self.request_line.len);
         let mut words = line.unwrap_or_default().split(|byte| *byte == b' ');
         words.nth(1).unwrap_or_default()
+    }
+
+    /// Heads read to their end.
+    pub fn heads(&self) -> u64 {
+        self.heads
     }
 
     /// Takes the next bytes. Returns which request of the connection, counted from 1, states its

@@ -7,15 +7,18 @@
 
 mod accept;
 mod ending;
+mod exchange;
 pub mod framing;
 mod limits;
 mod listener;
+mod marked;
+mod patience;
 pub mod trace_context;
 mod unreadable;
 mod watched;
 
 pub use accept::{End, Error, serve, serve_adjusted};
-pub use limits::Limits;
+pub use exchange::ConflictingLength;
+pub use limits::{Limits, Waits};
 pub use listener::bind;
 pub use unreadable::{UnreadHead, Unreadable};
-pub use watched::ConflictingLength;

@@ -17,8 +17,7 @@ pub struct UnreadHead<'a> {
     /// 431 when it is too large or has too many lines, 400 when it is no HTTP. Where heads may be
     /// larger than 64 KiB also 414, when its target is.
     pub status: StatusCode,
-    /// The path as far as it was seen, without the query. Its first 256 bytes at most; empty where
-    /// nobody watches requests ([`crate::Limits::tell_conflicting_length`]).
+    /// The path as far as it was seen, without the query. Its first 256 bytes at most.
     pub path: &'a str,
 }
 

@@ -1,18 +1,17 @@
-//! A connection whose bytes are watched, and the service that is told what was seen.
+//! A connection whose bytes are watched: where a request begins and ends, what is at fault with it,
+//! and how long its peer keeps the connection waiting.
 //!
 //! On the way out only the library's own refusals are of interest: see [`crate::unreadable`].
 
-use crate::framing::Framing;
-use crate::limits::Limits;
+use crate::exchange::Exchange;
+use crate::framing::{Framing, Place};
+use crate::limits::Waits;
+use crate::patience::{Patience, Wait};
 use crate::unreadable::{Bare, Unreadable};
 use bytes::{Buf as _, Bytes};
-use http::Request;
-use hyper::body::Incoming;
-use hyper::service::Service;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -26,38 +25,13 @@ const LINGER_MAX_BYTES: usize = 1024 * 1024;
 /// Bytes thrown away at a time.
 const LINGER_READ_BYTES: usize = 4096;
 
-/// An extension of a request that stated its body's length twice, in `content-length` and in
-/// `transfer-encoding`, and must be answered 400. The connection ends after the answer. Given only
-/// with [`crate::Limits::tell_conflicting_length`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConflictingLength;
-
-/// Which request of a connection is at fault, counted from 1; 0 while none is.
-#[derive(Debug, Default)]
-struct Fault(AtomicU64);
-
-/// The two halves of a watch over one connection.
-pub(crate) fn watch<S>(stream: TcpStream, service: S, limits: &Limits) -> (Watched, Told<S>) {
-    let fault = limits.tell_conflicting_length.then(Arc::<Fault>::default);
-    let stream = Watched {
-        stream,
-        watch: fault.clone().map(|fault| (Framing::default(), fault)),
-        unreadable: limits.unreadable.clone(),
-        refusal: None,
-    };
-    let service = Told {
-        service,
-        fault,
-        calls: AtomicU64::new(0),
-    };
-    (stream, service)
-}
-
 /// The stream.
 #[derive(Debug)]
 pub(crate) struct Watched {
     stream: TcpStream,
-    watch: Option<(Framing, Arc<Fault>)>,
+    framing: Framing,
+    exchange: Arc<Exchange>,
+    patience: Patience,
     unreadable: Option<Unreadable>,
     /// Set once the connection's last request is refused.
     refusal: Option<Box<Refusal>>,
@@ -75,14 +49,39 @@ struct Refusal {
 }
 
 impl Watched {
+    pub(crate) fn new(
+        stream: TcpStream,
+        exchange: Arc<Exchange>,
+        unreadable: Option<Unreadable>,
+        waits: Waits,
+    ) -> Self {
+        Self {
+            stream,
+            framing: Framing::default(),
+            exchange,
+            patience: Patience::new(waits),
+            unreadable,
+            refusal: None,
+        }
+    }
+
+    /// What the peer is waited for. While an answer is under way, the next request is not.
+    fn wait(&self) -> Wait {
+        match self.framing.place() {
+            _ if self.exchange.is_busy() => Wait::Other,
+            Place::Between => Wait::Idle,
+            Place::Head => Wait::Head,
+            Place::Body => Wait::Other,
+        }
+    }
+
     /// Takes over from the library when `bare` is its own refusal.
     fn refuse(&mut self, bare: Bare<'_>) {
         let Some(unreadable) = &self.unreadable else {
             return;
         };
-        let target = self.watch.as_ref().map(|(framing, _)| framing.target());
         self.refusal = Some(Box::new(Refusal {
-            left: unreadable.answer(bare, target.unwrap_or_default()),
+            left: unreadable.answer(bare, self.framing.target()),
             discarded: 0,
             patience: None,
         }));
@@ -127,30 +126,6 @@ impl Watched {
     }
 }
 
-/// The service.
-#[derive(Debug)]
-pub(crate) struct Told<S> {
-    service: S,
-    fault: Option<Arc<Fault>>,
-    calls: AtomicU64,
-}
-
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for Told<S> {
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = S::Future;
-
-    fn call(&self, mut request: Request<Incoming>) -> S::Future {
-        if let Some(fault) = &self.fault {
-            let this = self.calls.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-            if fault.0.load(Ordering::Relaxed) == this {
-                request.extensions_mut().insert(ConflictingLength);
-            }
-        }
-        self.service.call(request)
-    }
-}
-
 impl AsyncRead for Watched {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -159,14 +134,18 @@ impl AsyncRead for Watched {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
-        let polled = Pin::new(&mut this.stream).poll_read(cx, buf);
-        if let Some((framing, fault)) = &mut this.watch {
-            let new = buf.filled().get(before..).unwrap_or_default();
-            if let Some(request) = framing.read(new) {
-                fault.0.store(request, Ordering::Relaxed);
-            }
+        let Poll::Ready(read) = Pin::new(&mut this.stream).poll_read(cx, buf) else {
+            let wait = this.wait();
+            ready!(this.patience.poll_over(cx, wait));
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        };
+        let heads = this.framing.heads();
+        let new = buf.filled().get(before..).unwrap_or_default();
+        if let Some(request) = this.framing.read(new) {
+            this.exchange.set_fault(request);
         }
-        polled
+        this.patience.heard(this.framing.heads() != heads);
+        Poll::Ready(read)
     }
 }
 

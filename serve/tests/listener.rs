@@ -20,6 +20,8 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 const BOUND: Duration = Duration::from_secs(10);
+/// What the answer of `/later` takes.
+const LATER: Duration = Duration::from_millis(400);
 /// More than the kernel keeps for a peer that takes nothing.
 const LONG_BYTES: usize = 32 * 1024 * 1024;
 
@@ -35,8 +37,10 @@ fn start(limits: Limits, grace: Duration) -> Running {
     let listener = tokio::net::TcpListener::from_std(listener).unwrap();
     let shutdown = CancellationToken::new();
     let service = service_fn(|request: Request<Incoming>| async move {
-        if request.uri().path() == "/hang" {
-            std::future::pending::<()>().await;
+        match request.uri().path() {
+            "/hang" => std::future::pending::<()>().await,
+            "/later" => tokio::time::sleep(LATER).await,
+            _ => {}
         }
         let twice = request.extensions().get::<ConflictingLength>().is_some();
         let body = match request.uri().path() {
@@ -337,4 +341,113 @@ async fn shutdown_ends_within_the_grace_even_with_a_request_that_hangs() {
         TcpStream::connect(server.address).await.is_err(),
         "the socket is still open"
     );
+}
+
+/// One request on a kept connection, and the head of its answer.
+async fn ask(stream: &mut TcpStream, path: &str) -> String {
+    let request = format!("GET {path} HTTP/1.1\r\nhost: a\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"hello") {
+        let read = tokio::time::timeout(BOUND, stream.read_buf(&mut answer)).await;
+        assert!(read.unwrap().unwrap() > 0, "the connection ended");
+    }
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn idle_connection_outlives_the_bound_on_heads_and_ends_by_its_own() {
+    let limits = Limits {
+        header_read_timeout: Duration::from_millis(100),
+        idle_timeout: Duration::from_secs(4),
+        ..Limits::default()
+    };
+    let server = start(limits, Duration::ZERO);
+    let mut kept = TcpStream::connect(server.address).await.unwrap();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        ask(&mut kept, "/").await;
+    }
+    let ended = tokio::time::timeout(BOUND, kept.read(&mut [0])).await;
+    assert_eq!(ended.unwrap().unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn answer_that_takes_longer_than_the_idle_bound_is_delivered() {
+    let limits = Limits {
+        header_read_timeout: LATER / 8,
+        idle_timeout: LATER / 4,
+        ..Limits::default()
+    };
+    let server = start(limits, Duration::ZERO);
+    let mut kept = TcpStream::connect(server.address).await.unwrap();
+    ask(&mut kept, "/later").await;
+    ask(&mut kept, "/later").await;
+}
+
+#[tokio::test]
+async fn head_that_trickles_is_cut_although_bytes_keep_coming() {
+    let limits = Limits {
+        header_read_timeout: Duration::from_millis(300),
+        ..Limits::default()
+    };
+    let server = start(limits, Duration::ZERO);
+    let mut stream = TcpStream::connect(server.address).await.unwrap();
+    ask(&mut stream, "/").await;
+    stream.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+    let (mut read, mut write) = stream.split();
+    let trickle = async {
+        while write.write_all(b"a").await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let mut byte = [0];
+    let ended = tokio::time::timeout(BOUND, async {
+        tokio::select! {
+            () = trickle => {}
+            _ = read.read(&mut byte) => {}
+        }
+    });
+    ended.await.expect("the connection ends");
+}
+
+#[tokio::test]
+async fn retiring_listener_serves_and_ends_each_connection_with_its_answer() {
+    let listener = bind("127.0.0.1:0".parse().unwrap(), false).unwrap();
+    let address = listener.local_addr().unwrap();
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    let service = service_fn(|_| async {
+        Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"hello"))))
+    });
+    let limits = Limits::default();
+    let (waits, retiring) = (limits.waits(), CancellationToken::new());
+    let end = lanekeeper_serve::End {
+        retiring: retiring.clone(),
+        shutdown: CancellationToken::new(),
+        nudge: CancellationToken::new(),
+        grace: Duration::ZERO,
+    };
+    tokio::spawn(lanekeeper_serve::serve_adjusted(
+        listener,
+        limits,
+        move || waits,
+        service,
+        end,
+    ));
+    let mut kept = TcpStream::connect(address).await.unwrap();
+    assert!(!ask(&mut kept, "/").await.contains("connection: close"));
+    retiring.cancel();
+    // The listener hears of it when it next runs.
+    let told = async {
+        loop {
+            let mut newcomer = TcpStream::connect(address).await.unwrap();
+            if ask(&mut newcomer, "/").await.contains("connection: close") {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(BOUND, told).await.unwrap();
+    assert!(ask(&mut kept, "/").await.contains("connection: close"));
+    let ended = tokio::time::timeout(BOUND, kept.read(&mut [0])).await;
+    assert_eq!(ended.unwrap().unwrap_or(0), 0);
 }

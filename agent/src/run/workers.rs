@@ -99,6 +99,12 @@ impl Workers {
         self.drain.grace
     }
 
+    /// Every answer from now on ends its connection, so that callers which keep connections go to
+    /// other agents before the listeners close.
+    pub(super) fn retire(&self) {
+        self.drain.retiring.cancel();
+    }
+
     /// Waits until a thread ends on its own.
     pub(super) async fn failed(&mut self) -> io::Error {
         match self.endings.next().await {

@@ -66,6 +66,7 @@ fn worker(document: &str) -> SocketAddr {
     let checked = lanekeeper_model::document::check_yaml(document).unwrap();
     plane.apply(checked.gateway, applied);
     let drain = DrainSignal {
+        retiring: CancellationToken::new(),
         closing: CancellationToken::new(),
         grace: Duration::ZERO,
     };

@@ -31,6 +31,7 @@ impl Agent {
         let agent = Self {
             address: listener.local_addr().unwrap(),
             drain: DrainSignal {
+                retiring: CancellationToken::new(),
                 closing: CancellationToken::new(),
                 grace: Duration::from_millis(200),
             },

@@ -144,3 +144,60 @@ async fn a_second_order_to_stop_waits_for_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(3));
     running.provider.abort();
 }
+
+/// Traffic finding T11: the calls of the drain pause are told to go elsewhere.
+#[tokio::test]
+async fn every_answer_of_the_drain_pause_ends_its_connection() {
+    let (_rest, rest) = oneshot::channel();
+    let (port, _provider) = provider(rest).await;
+    let dir = tempfile::tempdir().unwrap();
+    let file: PathBuf = dir.path().join("edge.json");
+    let document = json!({
+        "gateway": "edge",
+        "providers": {"p": {
+            "protocol": "openai", "base_url": format!("http://127.0.0.1:{port}"), "api_key": null
+        }},
+        "models": {"m": {"provider": "p"}},
+        "pools": {"chat": {"members": [{"target": "m"}]}}
+    });
+    std::fs::write(&file, document.to_string()).unwrap();
+    let mut config = config(Source::Standalone { file });
+    config.drain_pause = PATIENCE;
+    let agent = Agent::start(config).await;
+    let mut kept = TcpStream::connect(agent.addresses.proxy).await.unwrap();
+    assert!(!list_models(&mut kept).await.contains("connection: close"));
+    agent.shutdown.drain.cancel();
+    eventually(async || {
+        let mut newcomer = TcpStream::connect(agent.addresses.proxy).await.unwrap();
+        list_models(&mut newcomer)
+            .await
+            .contains("connection: close")
+    })
+    .await;
+    assert!(list_models(&mut kept).await.contains("connection: close"));
+    let ended = tokio::time::timeout(PATIENCE, kept.read(&mut [0])).await;
+    assert_eq!(
+        ended.unwrap().unwrap_or(0),
+        0,
+        "it is closed with its answer"
+    );
+    agent.shutdown.immediate.cancel();
+    agent.stop().await;
+}
+
+/// One small call on a kept connection; its answer.
+async fn list_models(stream: &mut TcpStream) -> String {
+    stream
+        .write_all(b"GET /v1/models HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut answer = String::new();
+    while !answer.contains("\"data\"") || !answer.ends_with('}') {
+        let mut chunk = [0; 4096];
+        let read = tokio::time::timeout(PATIENCE, stream.read(&mut chunk));
+        let length = read.await.unwrap().unwrap();
+        assert!(length > 0, "{answer}");
+        answer.push_str(std::str::from_utf8(&chunk[..length]).unwrap());
+    }
+    answer
+}
