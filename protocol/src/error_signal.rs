@@ -4,13 +4,12 @@
 //! cannot be read says nothing, and the status decides alone.
 
 use std::borrow::Cow;
-use std::io::Read;
 use std::time::Duration;
 
 use http::HeaderMap;
-use http::header::CONTENT_ENCODING;
 use serde_json::{Map, Value};
 
+use super::coding::{Codings, UnknownCoding};
 use super::{Protocol, retry_after};
 
 /// Error bodies are read, and decompressed, up to this many bytes.
@@ -110,29 +109,12 @@ impl ErrorSignal {
     }
 }
 
-/// `body` without its content encoding, bounded by [`MAX_BODY_BYTES`]. An unknown or broken
-/// encoding gives what could be read.
+/// `body` without its content encoding, bounded by [`MAX_BODY_BYTES`]. A broken encoding gives what
+/// could be read of it, an unknown one the bytes as they are.
 #[must_use]
 pub fn decoded<'a>(headers: &HeaderMap, body: &'a [u8]) -> Cow<'a, [u8]> {
-    let limit = MAX_BODY_BYTES as u64;
-    let encoding = headers
-        .get(CONTENT_ENCODING)
-        .map(|value| value.as_bytes().to_ascii_lowercase());
-    match encoding.as_deref() {
-        Some(b"gzip" | b"x-gzip") => read(flate2::read::MultiGzDecoder::new(body).take(limit)),
-        // The name means zlib, but raw deflate is sent under it too.
-        Some(b"deflate") => match read(flate2::read::ZlibDecoder::new(body).take(limit)) {
-            empty if empty.is_empty() => read(flate2::read::DeflateDecoder::new(body).take(limit)),
-            plain => plain,
-        },
-        Some(b"br") => read(brotli_decompressor::Decompressor::new(body, 4096).take(limit)),
-        _ => Cow::Borrowed(body.get(..MAX_BODY_BYTES).unwrap_or(body)),
+    match Codings::of(headers) {
+        Ok(codings) if !codings.is_empty() => Cow::Owned(codings.beginning(body, MAX_BODY_BYTES)),
+        Ok(_) | Err(UnknownCoding) => Cow::Borrowed(body.get(..MAX_BODY_BYTES).unwrap_or(body)),
     }
-}
-
-fn read(mut reader: impl Read) -> Cow<'static, [u8]> {
-    let mut plain = Vec::new();
-    // What came before an error still counts: bodies are cut at the bound on purpose.
-    let _ = reader.read_to_end(&mut plain);
-    Cow::Owned(plain)
 }

@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod classify;
+pub mod coding;
 pub mod credentials;
 pub mod endpoint;
 pub mod error_body;
