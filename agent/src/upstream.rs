@@ -14,6 +14,7 @@ mod http1;
 mod http2;
 mod idle;
 mod multiplex;
+mod proxy;
 mod target;
 mod tls;
 mod transport;
@@ -24,6 +25,7 @@ pub use error::{Error, ErrorKind};
 pub use http2::{MAX_STREAMS, STREAM_WINDOW_BYTES};
 pub use idle::{IDLE_TIMEOUT, MAX_IDLE_PER_TARGET};
 pub use multiplex::MAX_CONNECTIONS_PER_TARGET;
+pub use proxy::{Proxy, ProxyEnvironment};
 pub use target::Target;
 pub use tls::{CERT_FILE_VARIABLE, Tls};
 

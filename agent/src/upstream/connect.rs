@@ -27,7 +27,19 @@ pub(super) async fn connect(target: &Target, tls: &Tls, offer: Offer) -> Result<
 }
 
 async fn open(target: &Target, tls: &Tls, offer: Offer) -> Result<Transport, Error> {
-    let (tcp, round_trip) = dial(target).await?;
+    let (tcp, round_trip) = match target.proxy() {
+        None => dial(target, resolve(target).await?).await?,
+        Some(proxy) => {
+            // The proxy looks the name up, so only an address can be checked here.
+            if let Ok(address) = target.host().parse() {
+                permitted(target, vec![SocketAddr::new(address, target.port())])?;
+            }
+            let (tcp, _) = dial(target, look_up(proxy.host(), proxy.port()).await?).await?;
+            let began = clock::now();
+            let tcp = proxy.tunnel(tcp, target.host(), target.port()).await?;
+            (tcp, clock::now().saturating_duration_since(began))
+        }
+    };
     tcp.set_nodelay(true)
         .map_err(|error| Error::new(ErrorKind::Connect, error))?;
     let Some(name) = target.tls_name() else {
@@ -41,8 +53,7 @@ async fn open(target: &Target, tls: &Tls, offer: Offer) -> Result<Transport, Err
 }
 
 /// A connected socket and how long its handshake took, which is one round trip.
-async fn dial(target: &Target) -> Result<(TcpStream, Duration), Error> {
-    let addresses = resolve(target).await?;
+async fn dial(target: &Target, addresses: Vec<SocketAddr>) -> Result<(TcpStream, Duration), Error> {
     let mut left = u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
     let mut last = Error::new(ErrorKind::Connect, "no address to try");
     for address in addresses {
@@ -64,15 +75,23 @@ async fn dial(target: &Target) -> Result<(TcpStream, Duration), Error> {
 
 /// The addresses that may be connected to, in the resolver's order.
 async fn resolve(target: &Target) -> Result<Vec<SocketAddr>, Error> {
-    let port = target.port();
-    let found: Vec<SocketAddr> = match target.host().parse::<IpAddr>() {
-        Ok(address) => vec![SocketAddr::new(address, port)],
-        Err(_) => tokio::net::lookup_host((target.host(), port))
+    let found = look_up(target.host(), target.port()).await?;
+    permitted(target, found)
+}
+
+async fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
+    match host.parse::<IpAddr>() {
+        Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
+        Err(_) => Ok(tokio::net::lookup_host((host, port))
             .await
             .map_err(|error| Error::new(ErrorKind::Dns, error))?
             .take(MAX_ADDRESSES)
-            .collect(),
-    };
+            .collect()),
+    }
+}
+
+/// Those of the addresses that the provider may be at.
+fn permitted(target: &Target, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Error> {
     let mut refused = None;
     let allowed: Vec<SocketAddr> = found
         .into_iter()

@@ -8,17 +8,20 @@ use lanekeeper_model::gateway::{AddressGuard, BaseUrl, HttpVersion, Scheme};
 use rustls::pki_types::ServerName;
 
 use super::error::{Error, ErrorKind};
+use super::proxy::Proxy;
 
 /// A place to connect to. Cloning it is one reference count.
 #[derive(Clone, Debug)]
 pub struct Target(Arc<Inner>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Inner {
     host: String,
     port: u16,
     /// `None` = plain text.
     tls_name: Option<ServerName<'static>>,
+    /// Where a tunnel to it is asked for; `None` = it is reached directly.
+    proxy: Option<Proxy>,
     guard: AddressGuard,
     connect_timeout: Duration,
     version: HttpVersion,
@@ -90,11 +93,28 @@ impl Target {
             host: base_url.host.clone(),
             port: base_url.port,
             tls_name,
+            proxy: None,
             guard,
             connect_timeout,
             version,
             key: TargetKey::new(key),
         })))
+    }
+
+    /// The same place, reached through `proxy`.
+    #[must_use]
+    pub fn through(self, proxy: Proxy) -> Self {
+        let inner = Arc::unwrap_or_clone(self.0);
+        let text = format!("{} {proxy:?} {:?}", inner.key.text, proxy.fingerprint());
+        Self(Arc::new(Inner {
+            proxy: Some(proxy),
+            key: TargetKey::new(text),
+            ..inner
+        }))
+    }
+
+    pub(super) fn proxy(&self) -> Option<&Proxy> {
+        self.0.proxy.as_ref()
     }
 
     /// The host as configured: a name or an address.

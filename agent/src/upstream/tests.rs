@@ -17,6 +17,7 @@ use super::*;
 use lanekeeper_protocol::rewrite::BodyChain;
 
 mod http2;
+mod proxy;
 mod tls;
 mod version;
 
