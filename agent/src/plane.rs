@@ -13,6 +13,7 @@ use crate::lanes::stats::{self, LaneStats, PoolStats, Stats};
 use crate::observe::metrics::Metrics;
 use crate::probe::{self, ProbeOutcome, Probing};
 use crate::request::ingress;
+use crate::request::ingress::budget::BodyRoom;
 use crate::request::visit::Counters;
 use crate::upstream::{Client, Tls};
 use arc_swap::ArcSwapOption;
@@ -72,6 +73,7 @@ pub(crate) struct Inner {
     secrets_read: Mutex<Instant>,
     probing: Probing,
     tracer: Option<SdkTracer>,
+    bodies: Arc<BodyRoom>,
 }
 
 impl Inner {
@@ -131,6 +133,7 @@ impl Plane {
                 secrets_read: Mutex::new(clock::now()),
                 probing: Probing::default(),
                 tracer,
+                bodies: Arc::default(),
             }),
         }
     }

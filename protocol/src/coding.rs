@@ -4,7 +4,7 @@
 //! kilobyte can stand for a gigabyte.
 
 use std::fmt;
-use std::io::{self, Read};
+use std::io::Read;
 
 use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
@@ -13,6 +13,8 @@ use http::header::CONTENT_ENCODING;
 pub const READABLE: &str = "gzip, deflate, br, zstd";
 /// Codings of one body, applied one over the other. Nobody who means well uses more than one.
 const CODINGS_MAX: usize = 2;
+/// Bytes that are decoded at a time, between two looks at the bounds.
+const STEP_BYTES: u64 = 64 * 1024;
 /// Buffer of the Brotli reader.
 const BROTLI_BUFFER_BYTES: usize = 4096;
 
@@ -44,6 +46,9 @@ pub enum DecodeError {
     /// They stand for more than they may.
     #[error("the body is too large once it is decompressed")]
     TooLarge,
+    /// There was no room for so much.
+    #[error("there is no room for the body")]
+    NoRoom,
     /// They are not what their coding says, or are cut off.
     #[error("the body cannot be decompressed")]
     Malformed,
@@ -77,15 +82,21 @@ impl Codings {
         self.0.is_empty()
     }
 
-    /// The bytes that `body` stands for, `most` at most.
+    /// The bytes that `body` stands for, `most` at most. `room` is asked for each piece before the
+    /// next one is made, and ends the work by `false`.
     ///
     /// # Errors
     ///
-    /// More than `most`, or bytes that are not in this coding or not whole.
-    pub fn decode(&self, body: &[u8], most: usize) -> Result<Vec<u8>, DecodeError> {
+    /// More than `most`, no room, or bytes that are not in this coding or not whole.
+    pub fn decode(
+        &self,
+        body: &[u8],
+        most: usize,
+        mut room: impl FnMut(usize) -> bool,
+    ) -> Result<Vec<u8>, DecodeError> {
         let mut plain = body.to_vec();
         for coding in self.0.iter().rev() {
-            plain = coding.decode(&plain, most)?;
+            plain = coding.decode(&plain, most, &mut room)?;
         }
         Ok(plain)
     }
@@ -121,36 +132,48 @@ impl Coding {
             .map(|(_, coding)| coding)
     }
 
-    fn decode(self, coded: &[u8], most: usize) -> Result<Vec<u8>, DecodeError> {
-        let (plain, end) = self.read(coded, most.saturating_add(1));
+    fn decode(
+        self,
+        coded: &[u8],
+        most: usize,
+        room: &mut dyn FnMut(usize) -> bool,
+    ) -> Result<Vec<u8>, DecodeError> {
+        let (plain, end) = self.read(coded, most.saturating_add(1), room);
         match end {
             _ if plain.len() > most => Err(DecodeError::TooLarge),
             Ok(()) => Ok(plain),
-            Err(_) => Err(DecodeError::Malformed),
+            Err(Unread::NoRoom) => Err(DecodeError::NoRoom),
+            Err(Unread::Malformed) => Err(DecodeError::Malformed),
         }
     }
 
     fn beginning(self, coded: &[u8], most: usize) -> Vec<u8> {
-        self.read(coded, most).0
+        self.read(coded, most, &mut |_| true).0
     }
 
     /// What could be read up to `most` bytes, and how it ended.
-    fn read(self, coded: &[u8], most: usize) -> (Vec<u8>, io::Result<()>) {
+    fn read(
+        self,
+        coded: &[u8],
+        most: usize,
+        room: &mut dyn FnMut(usize) -> bool,
+    ) -> (Vec<u8>, Result<(), Unread>) {
         match self {
-            Self::Gzip => take(flate2::read::MultiGzDecoder::new(coded), most),
-            Self::Deflate => match take(flate2::read::ZlibDecoder::new(coded), most) {
-                (nothing, Err(_)) if nothing.is_empty() => {
-                    take(flate2::read::DeflateDecoder::new(coded), most)
+            Self::Gzip => take(flate2::read::MultiGzDecoder::new(coded), most, room),
+            Self::Deflate => match take(flate2::read::ZlibDecoder::new(coded), most, room) {
+                (nothing, Err(Unread::Malformed)) if nothing.is_empty() => {
+                    take(flate2::read::DeflateDecoder::new(coded), most, room)
                 }
                 read => read,
             },
             Self::Brotli => take(
                 brotli_decompressor::Decompressor::new(coded, BROTLI_BUFFER_BYTES),
                 most,
+                room,
             ),
             Self::Zstd => match ruzstd::decoding::StreamingDecoder::new(coded) {
-                Ok(reader) => take(reader, most),
-                Err(error) => (Vec::new(), Err(io::Error::other(error.to_string()))),
+                Ok(reader) => take(reader, most, room),
+                Err(_) => (Vec::new(), Err(Unread::Malformed)),
             },
         }
     }
@@ -167,10 +190,28 @@ impl fmt::Display for Coding {
     }
 }
 
-fn take(reader: impl Read, most: usize) -> (Vec<u8>, io::Result<()>) {
+/// Why a reader was left before its end.
+enum Unread {
+    NoRoom,
+    Malformed,
+}
+
+fn take(
+    mut reader: impl Read,
+    most: usize,
+    room: &mut dyn FnMut(usize) -> bool,
+) -> (Vec<u8>, Result<(), Unread>) {
     let mut plain = Vec::new();
-    let end = reader.take(most as u64).read_to_end(&mut plain);
-    (plain, end.map(|_| ()))
+    loop {
+        let left = most.saturating_sub(plain.len()) as u64;
+        let step = reader.by_ref().take(STEP_BYTES.min(left));
+        match { step }.read_to_end(&mut plain) {
+            Ok(0) => return (plain, Ok(())),
+            Ok(read) if !room(read) => return (plain, Err(Unread::NoRoom)),
+            Ok(_) => {}
+            Err(_) => return (plain, Err(Unread::Malformed)),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -234,7 +275,7 @@ mod tests {
             ("identity, gzip", gzip(TEXT)),
         ] {
             let codings = codings(name).unwrap();
-            let plain = codings.decode(&coded, 1024);
+            let plain = codings.decode(&coded, 1024, |_| true);
             assert_eq!(plain.as_deref(), Ok(&TEXT[..]), "{name}");
             assert_eq!(codings.beginning(&coded, 1024), TEXT, "{name}");
         }
@@ -255,8 +296,18 @@ mod tests {
         let bomb = gzip(&vec![b'x'; 4 * 1024 * 1024]);
         assert!(bomb.len() < 64 * 1024);
         let gzip = codings("gzip").unwrap();
-        assert_eq!(gzip.decode(&bomb, 1024), Err(DecodeError::TooLarge));
+        assert_eq!(
+            gzip.decode(&bomb, 1024, |_| true),
+            Err(DecodeError::TooLarge)
+        );
         assert_eq!(gzip.beginning(&bomb, 1024).len(), 1024);
+        let mut room = 200 * 1024;
+        let decoded = gzip.decode(&bomb, usize::MAX, |more| {
+            let fits = more <= room;
+            room = room.saturating_sub(more);
+            fits
+        });
+        assert_eq!(decoded, Err(DecodeError::NoRoom));
     }
 
     #[test]
@@ -270,14 +321,14 @@ mod tests {
             let codings = codings(name).unwrap();
             let cut = coded.get(..coded.len() - 5).unwrap();
             assert_eq!(
-                codings.decode(cut, 1024),
+                codings.decode(cut, 1024, |_| true),
                 Err(DecodeError::Malformed),
                 "{name}"
             );
-            let other = codings.decode(TEXT, 1024);
+            let other = codings.decode(TEXT, 1024, |_| true);
             assert_eq!(other, Err(DecodeError::Malformed), "{name}");
             assert_eq!(
-                codings.decode(b"", 1024).ok().unwrap_or_default(),
+                codings.decode(b"", 1024, |_| true).ok().unwrap_or_default(),
                 b"",
                 "{name}"
             );

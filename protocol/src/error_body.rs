@@ -6,14 +6,17 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
+use super::coding::READABLE;
 use super::{Dialect, Protocol};
 
 /// Retry-After of an agent that is being shut down: another one, or its successor, listens already.
 const SHUTDOWN_RETRY_AFTER: Duration = Duration::from_secs(1);
+/// Retry-After of an agent without room: running requests end all the time.
+const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// Something the agent has to tell the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +59,16 @@ pub enum ErrorKind {
         /// Largest body, in bytes.
         limit: usize,
     },
+    /// 415: the body is in a content coding that cannot be read.
+    UnsupportedCoding,
+    /// 426: the caller wants a WebSocket, which no route has.
+    UpgradeRefused,
+    /// 403: a web page of another origin calls, which is not among those that may.
+    ForeignOrigin,
+    /// 508: the request has passed through gateways of this kind too often.
+    Loop,
+    /// 503: the agent itself has no room for the request; no lane was asked.
+    Busy,
     /// 429: too many requests at a time, or every member answered so.
     RateLimited {
         /// When to come back.
@@ -90,7 +103,10 @@ impl ErrorKind {
         match self {
             Self::BadRequest { .. } => StatusCode::BAD_REQUEST,
             Self::Unauthorized | Self::UpstreamAuth => StatusCode::UNAUTHORIZED,
-            Self::Forbidden { .. } => StatusCode::FORBIDDEN,
+            Self::Forbidden { .. } | Self::ForeignOrigin => StatusCode::FORBIDDEN,
+            Self::UnsupportedCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
+            Self::Loop => StatusCode::LOOP_DETECTED,
             Self::NotFound { .. } | Self::NoRoute => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnreadableHead { status } => *status,
@@ -98,7 +114,9 @@ impl ErrorKind {
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
             Self::Unsupported { .. } => StatusCode::NOT_IMPLEMENTED,
-            Self::Exhausted { .. } | Self::ShuttingDown => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Exhausted { .. } | Self::ShuttingDown | Self::Busy => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Timeout => StatusCode::GATEWAY_TIMEOUT,
             Self::BadGateway => StatusCode::BAD_GATEWAY,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
@@ -121,6 +139,11 @@ impl ErrorKind {
             },
             Self::RequestTimeout => "request_timeout",
             Self::TooLarge { .. } => "request_too_large",
+            Self::UnsupportedCoding => "unsupported_content_encoding",
+            Self::UpgradeRefused => "upgrade_refused",
+            Self::ForeignOrigin => "origin_forbidden",
+            Self::Loop => "loop_detected",
+            Self::Busy => "busy",
             Self::RateLimited { .. } => "rate_limit_exceeded",
             Self::Unsupported { .. } => "unsupported_operation",
             Self::Exhausted { .. } => "no_lane_available",
@@ -161,6 +184,21 @@ impl ErrorKind {
             Self::TooLarge { limit } => {
                 format!("The request is larger than the {limit} bytes allowed. Send a smaller one.")
             }
+            Self::UnsupportedCoding => format!(
+                "The body's content encoding is not supported. Use one of {READABLE}, or none."
+            ),
+            Self::UpgradeRefused => "WebSockets are not served here. Send the request over plain \
+                                     HTTP; answers stream as server-sent events."
+                .to_owned(),
+            Self::ForeignOrigin => "Web pages of this origin may not call this gateway. Its \
+                                    operator can list the origin under \"cors\"."
+                .to_owned(),
+            Self::Loop => "The request has passed through this gateway before: one of its \
+                           providers leads back to it. Its operator must correct the base_url."
+                .to_owned(),
+            Self::Busy => "This gateway instance has no room for the request at the moment. Try \
+                           again in 1 s."
+                .to_owned(),
             Self::RateLimited { retry_after } => format!(
                 "Too many requests. Try again in {} s.",
                 whole_seconds(*retry_after)
@@ -192,6 +230,7 @@ impl ErrorKind {
                 Some(*retry_after)
             }
             Self::ShuttingDown => Some(SHUTDOWN_RETRY_AFTER),
+            Self::Busy => Some(BUSY_RETRY_AFTER),
             _ => None,
         }
     }
@@ -211,7 +250,8 @@ fn whole_seconds(wait: Duration) -> u64 {
     wait.as_secs().saturating_add(up).max(1)
 }
 
-/// The whole answer: status, headers (`content-type`, `retry-after`, `allow`) and body.
+/// The whole answer: status, headers (`content-type`, and what the kind calls for: `retry-after`,
+/// `allow`, `accept-encoding`, `upgrade`) and body.
 #[must_use]
 pub fn render(
     dialect: Dialect,
@@ -223,8 +263,19 @@ pub fn render(
     if let Some(wait) = kind.retry_after() {
         headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(wait)));
     }
-    if let ErrorKind::MethodNotAllowed { allow } = kind {
-        headers.insert(ALLOW, HeaderValue::from_static(allow));
+    match kind {
+        ErrorKind::MethodNotAllowed { allow } => {
+            headers.insert(ALLOW, HeaderValue::from_static(allow));
+        }
+        ErrorKind::UnsupportedCoding => {
+            headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(READABLE));
+        }
+        ErrorKind::UpgradeRefused => {
+            // RFC 9110, 15.5.22: the answer names the protocol to use.
+            headers.insert(UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+        }
+        _ => {}
     }
     if dialect.protocol() == Protocol::Anthropic
         && let Ok(value) = HeaderValue::from_str(request_id)

@@ -3,6 +3,7 @@
 use super::Inner;
 use crate::lanes::snapshot::Snapshot;
 use crate::request::cut::Cut;
+use crate::request::ingress::budget::BodyRoom;
 use crate::request::visit::Counters;
 use crate::upstream::Client;
 use opentelemetry_sdk::trace::SdkTracer;
@@ -37,6 +38,11 @@ impl Worker {
     /// Counts a request that was refused before a pool was found for it.
     pub(crate) fn count_refusal(&self, reason: &'static str) {
         self.inner.metrics.refusal(reason);
+    }
+
+    /// Room for bodies, which all workers share.
+    pub(crate) fn bodies(&self) -> &Arc<BodyRoom> {
+        &self.inner.bodies
     }
 
     /// What makes spans, where somebody traces.

@@ -11,6 +11,7 @@ use crate::lanes::pool::{Chosen, Demand, Exhaustion, Member, Pool};
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
 use crate::request::attempt::{self, Answer, AnswerBody, Asked, Attempted, Bounds};
+use crate::request::ingress::budget::Share;
 use crate::request::relay::{Origin, Relay, proof_of};
 use crate::request::reply::{self, Body, Provenance, RequestId};
 use crate::request::visit::Visit;
@@ -42,6 +43,8 @@ pub(crate) struct Job {
     pub(crate) snapshot: Arc<Snapshot>,
     pub(crate) asked: Asked,
     pub(crate) request_id: RequestId,
+    /// Room for the body, held while attempts begin from it.
+    pub(crate) _share: Share,
 }
 
 /// What the attempts so far have shown.

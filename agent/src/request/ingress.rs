@@ -4,7 +4,9 @@
 //! caller's dialect.
 
 mod body;
+pub(crate) mod budget;
 mod catalogue;
+pub(crate) mod door;
 pub(crate) mod path;
 
 use crate::clients::{Caller, Refused};
@@ -19,8 +21,9 @@ use crate::request::failover::{self, Job};
 use crate::request::reply::{self, Body, RequestId};
 use crate::request::visit::Visit;
 use bytes::Bytes;
+use door::{Cors, Origin};
 use futures_util::FutureExt as _;
-use http::{HeaderMap, Request, Response, Uri, request};
+use http::{HeaderMap, Method, Request, Response, Uri, request};
 use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_protocol::error_body::ErrorKind;
@@ -36,6 +39,8 @@ use std::time::{Duration, Instant};
 
 /// Retry-After of an agent whose places are all taken, or that has no configuration yet.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
+/// Room for the bodies of all requests together, in bytes.
+const BODIES_MAX_BYTES: usize = 256 * 1024 * 1024;
 /// Bodies up to this many bytes are copied out of the network buffer where they are kept for long: a
 /// larger one fills its buffer well enough.
 const DETACH_MAX_BYTES: usize = 4 * 1024;
@@ -47,12 +52,21 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
     let id = RequestId::of(request.headers());
     // Copies: the address itself is part of the network buffer.
     let uri = request.uri();
-    let (path, query) = (uri.path().to_owned(), uri.query().map(str::to_owned));
+    let path = path::normal(uri.path()).into_owned();
+    let query = uri.query().map(str::to_owned);
+    if let Some(response) = door::probe(request.method(), &path) {
+        return response;
+    }
     let found = path::route(&path, request.headers(), query.as_deref());
     let dialect = match &found {
         Ok(route) => route.dialect,
         Err(unknown) => unknown.dialect,
     };
+    let origin = Cors::default().origin(request.headers());
+    if let Some(mut response) = at_the_door(worker, &request, &origin, &found, dialect, &id) {
+        origin.permit(response.headers_mut());
+        return response;
+    }
     let trace = worker
         .tracer()
         .map(|tracer| RequestTrace::begin(tracer, request.method(), request.headers()));
@@ -80,21 +94,53 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             reply::refuse(dialect, &ErrorKind::Internal, &id)
         }
     };
-    let response = if dialect == Dialect::GeminiStream && !query::asks_events(query.as_deref()) {
+    let mut response = if dialect == Dialect::GeminiStream && !query::asks_events(query.as_deref())
+    {
         reply::array::of_events(response)
     } else {
         response
     };
+    origin.permit(response.headers_mut());
     if let Some(trace) = trace {
         trace.answered(response.status());
     }
     response
 }
 
+/// The answer to a request that wants no operation, or may not have one.
+fn at_the_door(
+    worker: &Worker,
+    request: &Request<Incoming>,
+    origin: &Origin,
+    found: &Result<Route<'_>, path::Unknown>,
+    dialect: Dialect,
+    id: &RequestId,
+) -> Option<Response<Body>> {
+    let headers = request.headers();
+    if request.method() == Method::OPTIONS {
+        let allow = match found {
+            Ok(route) => route.options(),
+            // The server as a whole.
+            Err(_) if request.uri().path() == "*" => "GET, HEAD, POST, OPTIONS",
+            Err(_) => return None,
+        };
+        return Some(door::options(headers, origin, allow));
+    }
+    let kind = if *origin == Origin::Foreign {
+        ErrorKind::ForeignOrigin
+    } else if door::wants_websocket(headers) {
+        ErrorKind::UpgradeRefused
+    } else {
+        return None;
+    };
+    worker.count_refusal(kind.code());
+    Some(reply::refuse(dialect, &kind, id))
+}
+
 /// Answers a request whose head could not be read, in the dialect of its path.
 pub(crate) fn refuse_unread(worker: &Worker, head: UnreadHead<'_>) -> Response<Bytes> {
     let none = HeaderMap::new();
-    let dialect = match path::route(head.path, &none, None) {
+    let dialect = match path::route(&path::normal(head.path), &none, None) {
         Ok(route) => route.dialect,
         Err(unknown) => unknown.dialect,
     };
@@ -184,7 +230,7 @@ async fn answer(
         }
         Err(kind) => {
             visit.end(match kind {
-                ErrorKind::ShuttingDown => RequestOutcome::Failed,
+                ErrorKind::ShuttingDown | ErrorKind::Busy => RequestOutcome::Failed,
                 _ => RequestOutcome::ClientFault,
             });
             refuse(&kind)
@@ -213,7 +259,7 @@ async fn serve(
     trace: Option<&RequestTrace>,
 ) -> Result<Served, ErrorKind> {
     let Asking { head, body, id, .. } = asking;
-    if head.method != route.method() {
+    if !route.takes(&head.method) {
         Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
         return Err(ErrorKind::MethodNotAllowed {
             allow: route.allow(),
@@ -238,11 +284,16 @@ async fn serve(
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let upload_began = clock::now();
     let cut = worker.cut();
-    let body = {
-        let mut reading = pin!(body::read(body, &head.headers, &snapshot.limits));
+    let held = {
+        let share = worker.bodies().share(BODIES_MAX_BYTES);
+        let limits = &snapshot.limits;
+        let mut reading = pin!(body::read(body, &mut head.headers, limits, share));
         poll_fn(|cx| cut.bound(reading.as_mut().poll(cx))).await
     };
-    let body = body.unwrap_or(Err(ErrorKind::ShuttingDown))?;
+    let held = held
+        .ok_or(ErrorKind::ShuttingDown)?
+        .map_err(|unread| unread.refusal(&snapshot.limits))?;
+    let body = held.bytes;
     let waited = clock::now().saturating_duration_since(upload_began);
     let Named {
         model,
@@ -278,6 +329,7 @@ async fn serve(
             query,
         },
         request_id: id.clone(),
+        _share: held.share,
     });
     Ok(Served::Job { job, pool, waited })
 }

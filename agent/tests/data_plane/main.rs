@@ -42,6 +42,7 @@ mod reload;
 mod routes;
 mod scenarios;
 mod selection;
+mod spoken_http;
 mod strategies;
 mod streams;
 mod telling;

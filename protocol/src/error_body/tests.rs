@@ -34,6 +34,11 @@ fn kinds() -> Vec<(ErrorKind, u16)> {
         (unreadable(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE), 431),
         (ErrorKind::RequestTimeout, 408),
         (ErrorKind::TooLarge { limit: 33_554_432 }, 413),
+        (ErrorKind::UnsupportedCoding, 415),
+        (ErrorKind::UpgradeRefused, 426),
+        (ErrorKind::ForeignOrigin, 403),
+        (ErrorKind::Loop, 508),
+        (ErrorKind::Busy, 503),
         (ErrorKind::RateLimited { retry_after: wait }, 429),
         (ErrorKind::Internal, 500),
         (

@@ -36,12 +36,26 @@ impl Route<'_> {
         }
     }
 
+    /// True when the path takes requests of this method. `HEAD` is a `GET` without its body.
+    pub(crate) fn takes(&self, method: &Method) -> bool {
+        *method == self.method() || (*method == Method::HEAD && self.method() == Method::GET)
+    }
+
     /// The method as the `allow` header wants it.
     pub(crate) fn allow(&self) -> &'static str {
         if self.dialect.lists_models() {
             "GET"
         } else {
             "POST"
+        }
+    }
+
+    /// Every method that is answered, as the answer to `OPTIONS` lists them.
+    pub(crate) fn options(&self) -> &'static str {
+        if self.dialect.lists_models() {
+            "GET, HEAD, OPTIONS"
+        } else {
+            "POST, OPTIONS"
         }
     }
 }
@@ -58,7 +72,24 @@ pub(crate) fn carries_model(dialect: Dialect) -> bool {
     )
 }
 
-/// Finds the operation. Before it may stand `/{model}` or `/{provider}/{model}`.
+/// The path without what changes nothing: slashes behind one another, and one at its end. Clients
+/// whose base URL ends with a slash send them.
+pub(crate) fn normal(path: &str) -> Cow<'_, str> {
+    if !path.contains("//") && (path.len() < 2 || !path.ends_with('/')) {
+        return Cow::Borrowed(path);
+    }
+    let mut normal = String::with_capacity(path.len());
+    for segment in path.split('/').filter(|segment| !segment.is_empty()) {
+        normal.push('/');
+        normal.push_str(segment);
+    }
+    if normal.is_empty() {
+        normal.push('/');
+    }
+    Cow::Owned(normal)
+}
+
+/// Finds the operation at a [`normal`] path. Before it may stand `/{model}` or `/{provider}/{model}`.
 ///
 /// # Errors
 ///
@@ -194,7 +225,7 @@ mod tests {
     use super::*;
 
     fn found(path: &str) -> Option<(Dialect, Option<String>)> {
-        route(path, &HeaderMap::new(), None)
+        route(&normal(path), &HeaderMap::new(), None)
             .ok()
             .map(|route| (route.dialect, route.model.map(Cow::into_owned)))
     }
@@ -280,9 +311,16 @@ mod tests {
             ),
             ("/", None),
             ("/v1", None),
-            ("//v1/messages", None),
+            ("//v1/messages", Some((Dialect::Anthropic, None))),
+            ("/v1//messages/", Some((Dialect::Anthropic, None))),
+            (
+                "/sonnet//v1/messages",
+                Some((Dialect::Anthropic, model("sonnet"))),
+            ),
             ("/a/b/c/v1/messages", None),
-            ("/v1/chat/completions/", None),
+            ("/v1/chat/completions/", Some((Dialect::OpenAiChat, None))),
+            ("/v1/models/", Some((Dialect::OpenAiModels, None))),
+            ("//", None),
         ] {
             assert_eq!(found(path), expected, "{path}");
         }
