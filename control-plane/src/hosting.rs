@@ -3,6 +3,8 @@
 pub(crate) mod core;
 pub(crate) mod duplicates;
 pub(crate) mod epoch;
+pub(crate) mod host;
+pub(crate) mod news;
 pub(crate) mod outgoing;
 pub(crate) mod sessions;
 pub(crate) mod stream;

@@ -10,20 +10,25 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::AgentRecord;
+use lanekeeper_model::enrolment::AgentIdentity;
 use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
-use lanekeeper_store::{AgentFacts, Course, Revision, Standing};
+use lanekeeper_store::{AgentFacts, Course, Revision};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
+use crate::enrolment::authorization::{Proof, Revoked, Standing};
 use crate::follow::config;
+use crate::follow::drains::Drained;
 use crate::follow::overrides;
-use crate::follow::target::Targets;
 use crate::hosting::duplicates::{DUPLICATE_WAIT, is_living};
 use crate::hosting::epoch::SessionEpochs;
+use crate::hosting::host::{Admitted, Host, Surroundings};
+pub use crate::hosting::news::News;
+use crate::hosting::news::Subscriptions;
 use crate::hosting::outgoing::Outgoing;
-use crate::hosting::sessions::{Entered, Sessions};
-use crate::publish::intake::facts;
+use crate::hosting::sessions::Sessions;
 use crate::publish::outbox::{Key, Outcome, Shelf};
-use crate::session::{Effect, Opening, Rules, Session, negotiate};
+use crate::session::{Effect, Rules, negotiate};
 
 /// Writes to the live view that run at once.
 pub const LIVE_WRITERS: usize = crate::publish::intake::LIVE_WRITERS;
@@ -78,19 +83,53 @@ pub struct Replica {
     records: Shelf<Arc<AgentRecord>>,
     facts: Shelf<Arc<AgentFacts>>,
     streams: BTreeMap<u64, Stream>,
+    drains: watch::Sender<Drained>,
+    revoked: watch::Sender<Revoked>,
+    report_interval: Duration,
+    forgotten: Vec<Key>,
 }
 
 struct Stream {
     outgoing: Outgoing,
-    open: Option<Open>,
+    open: Option<Host>,
 }
 
-struct Open {
-    session: Session,
-    entered: Entered,
-    targets: watch::Receiver<Option<Arc<Targets>>>,
-    orders: overrides::Subscription,
-    control_epoch: watch::Receiver<String>,
+/// What is around a session.
+struct Around<'a> {
+    outgoing: &'a mut Outgoing,
+    records: &'a mut Shelf<Arc<AgentRecord>>,
+    facts: &'a mut Shelf<Arc<AgentFacts>>,
+    forgotten: &'a mut Vec<Key>,
+    report_interval: Duration,
+}
+
+impl Surroundings for Around<'_> {
+    fn send(&mut self, message: FromServer) {
+        self.outgoing.put(message);
+    }
+
+    fn put_record(&mut self, key: Key, record: &Arc<AgentRecord>, notable: bool) {
+        let epoch = record.session_epoch;
+        self.records
+            .put(key, epoch, Arc::clone(record), notable, true);
+    }
+
+    fn put_facts(&mut self, key: Key, facts: AgentFacts) {
+        let epoch = facts.session_epoch;
+        self.facts.put(key, epoch, Arc::new(facts), false, false);
+    }
+
+    fn release(&mut self, key: &Key) {
+        self.records.release(key);
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.forgotten.push(key.clone());
+    }
+
+    fn report_interval(&self) -> Duration {
+        self.report_interval
+    }
 }
 
 impl Default for Replica {
@@ -117,6 +156,10 @@ impl Replica {
             records: Shelf::new(OUTBOX_MAX),
             facts: Shelf::new(OUTBOX_MAX),
             streams: BTreeMap::new(),
+            drains: watch::Sender::default(),
+            revoked: watch::Sender::default(),
+            report_interval: timing.report_interval,
+            forgotten: Vec::new(),
         }
     }
 
@@ -161,7 +204,7 @@ impl Replica {
     }
 
     /// Takes the orders of a gateway.
-    pub fn take_orders(&mut self, gateway: &str, standing: Standing) {
+    pub fn take_orders(&mut self, gateway: &str, standing: lanekeeper_store::Standing) {
         self.orders.learn(gateway, standing.into());
     }
 
@@ -175,11 +218,11 @@ impl Replica {
         now: Instant,
         now_ms: u64,
     ) {
-        let mut outgoing = Outgoing::default();
+        let (mut outgoing, mut effects) = (Outgoing::default(), Vec::new());
         let open = match self.enter(hello, later, now, now_ms) {
-            Ok((open, effects)) => {
-                self.carry_out(&open, effects, &mut outgoing, now_ms);
-                Some(open)
+            Ok((host, opened)) => {
+                effects = opened;
+                Some(host)
             }
             Err(goodbye) => {
                 outgoing.put(FromServer::Goodbye(goodbye));
@@ -187,6 +230,7 @@ impl Replica {
             }
         };
         self.streams.insert(stream, Stream { outgoing, open });
+        self.with(stream, |host, around| host.carry_out(effects, around));
     }
 
     fn enter(
@@ -195,7 +239,7 @@ impl Replica {
         later: Option<&AgentRecord>,
         now: Instant,
         now_ms: u64,
-    ) -> Result<(Open, Vec<Effect>), Goodbye> {
+    ) -> Result<(Host, Vec<Effect>), Goodbye> {
         let protocol = negotiate(&hello)?;
         let duplicate = || Goodbye {
             reason: GoodbyeReason::Duplicate,
@@ -209,9 +253,6 @@ impl Replica {
         let (subscription, _) = self
             .config
             .subscribe(&hello.gateway, &hello.name, &hello.labels);
-        let mut targets = subscription.targets;
-        let mut orders = self.orders.subscribe(&hello.gateway);
-        let mut control_epoch = self.control_epoch.subscribe();
         let previous = hello.previous_session_epoch;
         let passed = previous.max(later.map(|later| later.session_epoch));
         let session_epoch = self.epochs.next(now_ms, passed);
@@ -220,113 +261,116 @@ impl Replica {
             .sessions
             .enter(key, session_epoch, previous)
             .map_err(|_| duplicate())?;
-        let target = targets.borrow_and_update().clone();
-        let target = target.map(|it| Arc::clone(it.of(&hello.name, &hello.labels)));
-        let opening = Opening {
+        let proof = Proof::Certificate(Some(AgentIdentity {
+            gateway: hello.gateway.clone(),
+            id: hello.instance.clone(),
+        }));
+        let authorization = Standing::new(Some(&proof), true, self.revoked.subscribe());
+        let admitted = Admitted {
+            protocol,
             session_epoch,
-            control_epoch: control_epoch.borrow_and_update().clone(),
             head: subscription.head,
-            target,
-            orders: orders.borrow_and_update().clone(),
-            now,
-            now_ms,
-        };
-        let (session, effects) = Session::open(hello, protocol, &self.rules, opening);
-        let open = Open {
-            session,
             entered,
-            targets,
-            orders,
-            control_epoch,
+            subscriptions: Subscriptions {
+                targets: subscription.targets,
+                overrides: self.orders.subscribe(&hello.gateway),
+                drains: self.drains.subscribe(),
+                control_epoch: self.control_epoch.subscribe(),
+                closing: CancellationToken::new(),
+            },
+            authorization: authorization.map_err(|status| Goodbye {
+                reason: GoodbyeReason::Protocol,
+                detail: status.message().to_owned(),
+                reconnect_after: Duration::ZERO,
+                jitter: self.goodbye_jitter,
+            })?,
+            goodbye_jitter: self.goodbye_jitter,
         };
-        Ok((open, effects))
+        Ok(Host::open(hello, &self.rules, admitted, now, now_ms))
     }
 
-    /// Lets a stream's session do something and carries out what it wants done.
-    fn with(&mut self, stream: u64, now_ms: u64, act: impl FnOnce(&mut Open) -> Vec<Effect>) {
-        let Some(mut it) = self.streams.remove(&stream) else {
+    /// Lets a stream's session do something with what is around it.
+    fn with(&mut self, stream: u64, act: impl FnOnce(&mut Host, &mut Around<'_>)) {
+        let Some(it) = self.streams.get_mut(&stream) else {
             return;
         };
         if let Some(open) = &mut it.open
-            && !open.session.is_closed()
+            && !open.is_over()
         {
-            let effects = act(open);
-            self.carry_out(open, effects, &mut it.outgoing, now_ms);
+            act(
+                open,
+                &mut Around {
+                    outgoing: &mut it.outgoing,
+                    records: &mut self.records,
+                    facts: &mut self.facts,
+                    forgotten: &mut self.forgotten,
+                    report_interval: self.report_interval,
+                },
+            );
         }
-        self.streams.insert(stream, it);
     }
 
-    /// Takes a message. The end of a stream that broke the protocol is told as a farewell is.
+    /// Takes a message. The end of a stream that broke the protocol is sent as a goodbye is.
     pub fn receive(&mut self, stream: u64, message: FromAgent, now: Instant, now_ms: u64) {
-        self.with(stream, now_ms, |open| {
-            let received = open.session.receive(Ok(message), now, now_ms);
-            received.unwrap_or_else(|fault| {
-                open.session.leave(Goodbye {
-                    reason: GoodbyeReason::Protocol,
-                    detail: fault.to_string(),
-                    reconnect_after: Duration::ZERO,
-                    jitter: Duration::ZERO,
-                })
-            })
+        self.with(stream, |host, around| {
+            if let Err(fault) = host.receive(Ok(message), now, now_ms, around) {
+                let effects = host.leave(GoodbyeReason::Protocol, &fault.to_string());
+                host.carry_out(effects, around);
+            }
         });
     }
 
-    /// What waits to be told to a stream's session; each is told by itself, in any order.
+    /// News that a stream's session has not looked at; it looks at each by itself, in any order.
     pub fn news(&self, stream: u64) -> Vec<News> {
-        let Some(open) = self.streams.get(&stream).and_then(|it| it.open.as_ref()) else {
-            return Vec::new();
-        };
-        let mut news = Vec::new();
-        if open.targets.has_changed().unwrap_or(false) {
-            news.push(News::Targets);
-        }
-        if open.orders.has_changed().unwrap_or(false) {
-            news.push(News::Orders);
-        }
-        if open.control_epoch.has_changed().unwrap_or(false) {
-            news.push(News::ControlEpoch);
-        }
-        if open.entered.replaced.is_cancelled() {
-            news.push(News::Replaced);
-        }
-        news
+        let open = self.streams.get(&stream).and_then(|it| it.open.as_ref());
+        open.map(Host::pending_news).unwrap_or_default()
     }
 
-    /// Tells a stream's session.
-    pub fn tell(&mut self, stream: u64, news: News, now: Instant, now_ms: u64) {
-        let jitter = self.goodbye_jitter;
-        let goodbye = |reason| Goodbye {
-            reason,
-            detail: String::new(),
-            reconnect_after: Duration::ZERO,
-            jitter,
-        };
-        self.with(stream, now_ms, |open| match news {
-            News::Targets => {
-                let targets = open.targets.borrow_and_update().clone();
-                let record = open.session.record();
-                let target = targets.map(|it| Arc::clone(it.of(&record.name, &record.labels)));
-                open.session.aim(target, now)
-            }
-            News::Orders => {
-                let orders = open.orders.borrow_and_update().clone();
-                open.session.command(orders, now, now_ms)
-            }
-            News::ControlEpoch => open.session.leave(goodbye(GoodbyeReason::Restored)),
-            News::Replaced => open.session.leave(goodbye(GoodbyeReason::Replaced)),
-            News::Shutdown => open.session.leave(goodbye(GoodbyeReason::Shutdown)),
+    /// Lets a stream's session look at news.
+    pub fn on_news(&mut self, stream: u64, news: News, now: Instant, now_ms: u64) {
+        self.with(stream, |host, around| {
+            // The stream then ends with a status, which `is_over` shows.
+            let _ = host.on_news(news, now, now_ms, around);
         });
     }
 
     /// Lets a stream's session look at the clock.
-    pub fn tick(&mut self, stream: u64, now: Instant, now_ms: u64) {
-        self.with(stream, now_ms, |open| open.session.tick(now));
+    pub fn tick(&mut self, stream: u64, now: Instant) {
+        self.with(stream, |host, around| host.tick(now, around));
     }
 
     /// When [`Replica::tick`] has something to look at next.
     pub fn next_tick(&self, stream: u64) -> Option<Instant> {
         let open = self.streams.get(&stream)?.open.as_ref()?;
-        (!open.session.is_closed()).then(|| open.session.next_tick())
+        (!open.is_over()).then(|| open.next_tick())
+    }
+
+    /// Sets which instances are out of service.
+    pub fn set_drains(&mut self, instances: impl IntoIterator<Item = String>) {
+        self.drains
+            .send_replace(Arc::new(instances.into_iter().collect()));
+    }
+
+    /// Sets which identities lost their authorization; an agent's identity is its instance.
+    pub fn set_revoked(&mut self, identities: impl IntoIterator<Item = String>) {
+        self.revoked
+            .send_replace(Arc::new(identities.into_iter().collect()));
+    }
+
+    /// Sets how often agents should report.
+    pub fn set_report_interval(&mut self, interval: Duration) {
+        self.report_interval = interval;
+    }
+
+    /// Takes the hint that a living copy of an agent was turned away.
+    pub fn on_duplicate(&mut self, gateway: &str, instance: &str) {
+        self.sessions
+            .copied(&(gateway.to_owned(), instance.to_owned()));
+    }
+
+    /// Takes the instances whose records are to be removed from the live view.
+    pub fn take_forgotten(&mut self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// Takes the next message for the agent, when its connection has room for one.
@@ -344,20 +388,25 @@ impl Replica {
     pub fn is_over(&self, stream: u64) -> bool {
         self.streams.get(&stream).is_some_and(|it| {
             let open = it.open.as_ref();
-            open.is_none_or(|open| open.session.is_closed())
+            open.is_none_or(Host::is_over)
         })
     }
 
     /// The stream is gone, whoever ended it.
-    pub fn hang_up(&mut self, stream: u64, now_ms: u64) {
+    pub fn hang_up(&mut self, stream: u64) {
         let Some(mut it) = self.streams.remove(&stream) else {
             return;
         };
-        if let Some(open) = it.open.take() {
-            self.carry_out(&open, vec![Effect::Facts], &mut it.outgoing, now_ms);
-            if open.entered.is_latest() {
-                self.records.release(open.entered.key());
-            }
+        if let Some(mut host) = it.open.take() {
+            let mut around = Around {
+                outgoing: &mut it.outgoing,
+                records: &mut self.records,
+                facts: &mut self.facts,
+                forgotten: &mut self.forgotten,
+                report_interval: self.report_interval,
+            };
+            host.finish(&mut around);
+            host.close(&mut around);
         }
     }
 
@@ -370,34 +419,6 @@ impl Replica {
     pub fn sessions(&self) -> usize {
         let streams = self.streams.values();
         streams.filter(|it| it.open.is_some()).count()
-    }
-
-    fn carry_out(
-        &mut self,
-        open: &Open,
-        effects: Vec<Effect>,
-        outgoing: &mut Outgoing,
-        now_ms: u64,
-    ) {
-        let record = open.session.record();
-        let key = || -> Key { open.entered.key().clone() };
-        for effect in effects {
-            match effect {
-                Effect::Send(message) => outgoing.put(message),
-                Effect::Record { notable } => {
-                    let epoch = record.session_epoch;
-                    self.records
-                        .put(key(), epoch, Arc::clone(record), notable, true);
-                }
-                Effect::Facts => {
-                    let facts = Arc::new(facts(record, None, now_ms));
-                    self.facts
-                        .put(key(), record.session_epoch, facts, false, false);
-                }
-                Effect::Reported(_) => open.entered.note_heard(),
-                Effect::Answered { .. } | Effect::Obeyed { .. } | Effect::Close => {}
-            }
-        }
     }
 
     /// Takes the next record for the live view.
@@ -442,19 +463,4 @@ impl Replica {
     pub fn has_backlog(&self) -> bool {
         self.records.has_queue()
     }
-}
-
-/// Something that a session is to be told.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum News {
-    /// What the agent shall serve may be something else.
-    Targets,
-    /// The operators' orders have changed.
-    Orders,
-    /// The database has another history.
-    ControlEpoch,
-    /// The instance opened a newer session here.
-    Replaced,
-    /// The process stops.
-    Shutdown,
 }

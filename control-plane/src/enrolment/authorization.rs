@@ -67,7 +67,8 @@ impl Standing {
         }
     }
 
-    fn check(&self) -> Result<(), Status> {
+    /// Still counts.
+    pub(crate) fn check(&self) -> Result<(), Status> {
         let revoked = self.revoked.borrow();
         match &self.identity {
             Some(identity) if revoked.contains(&identity.id) => Err(revoked_status()),

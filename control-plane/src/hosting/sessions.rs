@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::publish::outbox::Key;
@@ -22,7 +22,7 @@ struct Slot {
     replaced: CancellationToken,
     /// The agent at the other end has reported, so it knows its session epoch.
     heard: Arc<AtomicBool>,
-    copied: Arc<Notify>,
+    copied: watch::Sender<()>,
 }
 
 /// Another process holds a living session under the same instance.
@@ -37,8 +37,8 @@ pub(crate) struct Entered {
     session_epoch: u64,
     /// Cancelled when the same instance opens a newer session.
     pub(crate) replaced: CancellationToken,
-    /// Notified when a copy of the agent was turned away, here or elsewhere.
-    pub(crate) copied: Arc<Notify>,
+    /// Changes when a copy of the agent was turned away, here or elsewhere.
+    pub(crate) copied: watch::Receiver<()>,
     heard: Arc<AtomicBool>,
 }
 
@@ -58,12 +58,12 @@ impl Sessions {
         previous: Option<u64>,
     ) -> Result<Entered, Duplicate> {
         let (replaced, heard) = (CancellationToken::new(), Arc::<AtomicBool>::default());
-        let copied = Arc::<Notify>::default();
+        let (sender, copied) = watch::channel(());
         let slot = Slot {
             session_epoch,
             replaced: replaced.clone(),
             heard: Arc::clone(&heard),
-            copied: Arc::clone(&copied),
+            copied: sender,
         };
         let mut open = self.open.lock();
         if open.get(&key).is_some_and(|earlier| {
@@ -91,7 +91,7 @@ impl Sessions {
     /// Tells a session that a copy of its agent was turned away.
     pub(crate) fn copied(&self, key: &Key) {
         if let Some(slot) = self.open.lock().get(key) {
-            slot.copied.notify_one();
+            slot.copied.send_replace(());
         }
     }
 

@@ -1,28 +1,28 @@
 //! Runs one session on its stream: reads and writes, waits and wakes, and carries out what the
 //! session wants done. All rules are in [`crate::session`].
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
-use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
+use lanekeeper_model::AgentRecord;
+use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, Hello};
 use lanekeeper_proto::wire;
-use tokio::sync::{mpsc, watch};
+use lanekeeper_store::AgentFacts;
+use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
 use crate::clock;
 use crate::enrolment::authorization::Standing;
-use crate::follow::overrides::Subscription;
-use crate::follow::target::{Target, Targets};
 use crate::hosting::core::Core;
 use crate::hosting::duplicates::{is_living, later_session, turn_away};
+use crate::hosting::host::{Admitted, Host, Surroundings};
+use crate::hosting::news::Subscriptions;
 use crate::hosting::outgoing::Outgoing;
-use crate::hosting::sessions::{Duplicate, Entered};
+use crate::hosting::sessions::Duplicate;
 use crate::listener::connection::Link;
-use crate::publish::intake::facts;
 use crate::publish::outbox::Key;
-use crate::session::{Effect, Fault, Opening, Session, first, negotiate};
+use crate::session::{Effect, Fault, first, negotiate};
 use crate::trace::SessionTrace;
 
 /// Messages between a session and its connection; more wait in [`Outgoing`], where they coalesce.
@@ -129,9 +129,7 @@ async fn converse(
     let subscription = core
         .watch
         .subscribe(&hello.gateway, &hello.name, &hello.labels);
-    let mut targets = subscription.targets;
-    let mut orders = core.overrides.subscribe(&hello.gateway);
-    let mut control_epoch = core.watch.epoch();
+    let control_epoch = core.watch.epoch();
     let now_ms = clock::unix_ms();
     let previous = hello.previous_session_epoch;
     let later = later_session(core, &hello).await;
@@ -148,212 +146,147 @@ async fn converse(
         Ok(entered) => entered,
         Err(Duplicate) => return Err(End::Farewell(turn_away(core, &hello).await)),
     };
-    let mut open = OpenSession::new(core, entered, standing);
-    let opening = Opening {
+    let admitted = Admitted {
+        protocol,
         session_epoch,
-        control_epoch: control_epoch.borrow_and_update().clone(),
         head: subscription.head,
-        target: target_of(newest(&mut targets), &hello.name, &hello.labels),
-        orders: orders.borrow_and_update().clone(),
-        now: clock::now(),
-        now_ms,
+        entered,
+        subscriptions: Subscriptions {
+            targets: subscription.targets,
+            overrides: core.overrides.subscribe(&hello.gateway),
+            drains: core.drains.subscribe(),
+            control_epoch,
+            closing: core.closing.clone(),
+        },
+        authorization: standing,
+        goodbye_jitter: core.timing.reconnect_jitter,
     };
-    let (mut session, effects) = Session::open(hello, protocol, &core.rules, opening);
+    let identity = admitted.authorization.identity().cloned();
+    let (mut host, effects) = Host::open(hello, &core.rules, admitted, clock::now(), now_ms);
     tracing::info!(
-        gateway = %session.record().gateway,
-        agent = session.record().name,
-        instance = session.record().instance,
-        identity = open.standing.identity().map(|it| it.id.as_str()),
+        gateway = %host.record().gateway,
+        agent = host.record().name,
+        instance = host.record().instance,
+        identity = identity.as_ref().map(|it| it.id.as_str()),
         "session open"
     );
-    open.trace = SessionTrace::open(session.record());
-    open.carry_out(effects, &session, stream);
-    let ended = until_closed(
-        &mut open,
-        &mut session,
-        inbound,
-        stream,
-        targets,
-        orders,
-        control_epoch,
-    )
-    .await;
-    if !open.sent_away {
-        // When the agent was last heard of.
-        open.carry_out(vec![Effect::Facts], &session, stream);
-    }
-    ended?;
-    stream.finish().await?;
-    Ok(())
+    let mut around = Around::new(core, SessionTrace::open(host.record()), stream);
+    host.carry_out(effects, &mut around);
+    let ended = until_closed(&mut host, inbound, &mut around).await;
+    host.finish(&mut around);
+    let ended = match ended {
+        Ok(()) => around.stream.finish().await.map_err(End::from),
+        Err(end) => Err(end),
+    };
+    host.close(&mut around);
+    ended
 }
 
 async fn until_closed(
-    open: &mut OpenSession,
-    session: &mut Session,
+    host: &mut Host,
     inbound: &mut Streaming<wire::AgentMessage>,
-    stream: &mut Writer,
-    mut targets: watch::Receiver<Option<Arc<Targets>>>,
-    mut orders: Subscription,
-    mut control_epoch: watch::Receiver<String>,
+    around: &mut Around<'_>,
 ) -> Result<(), End> {
-    let core = Arc::clone(&open.core);
-    let mut drained = core.drains.subscribe();
-    drained.mark_changed();
-    while !session.is_closed() {
-        let effects = tokio::select! {
+    while !host.is_over() {
+        let next_tick = host.next_tick();
+        let waits = !around.stream.outgoing.is_empty();
+        tokio::select! {
             message = inbound.next() => match message {
                 Some(Ok(envelope)) => {
-                    open.heard_ms = clock::unix_ms();
-                    session.pace(core.report_interval());
-                    session.receive(
-                        FromAgent::try_from(envelope),
-                        clock::now(),
-                        open.heard_ms,
-                    )?
+                    let message = FromAgent::try_from(envelope);
+                    host.receive(message, clock::now(), clock::unix_ms(), around)?;
                 }
                 Some(Err(status)) => return Err(End::Fault(status)),
                 None => return Err(End::Gone),
             },
-            written = stream.write(), if !stream.outgoing.is_empty() => {
-                written?;
-                Vec::new()
-            }
-            Ok(()) = targets.changed() => {
-                let (targets, record) = (newest(&mut targets), session.record());
-                let target = target_of(targets, &record.name, &record.labels);
-                session.aim(target, clock::now())
-            }
-            Ok(()) = orders.changed() => {
-                session.command(newest(&mut orders), clock::now(), clock::unix_ms())
-            }
-            Ok(()) = drained.changed() => {
-                let active = drained.borrow_and_update().contains(&session.record().instance);
-                session.drain(active, clock::now())
-            }
-            () = tokio::time::sleep_until(session.next_tick().into()) => {
-                session.tick(clock::now())
-            }
-            status = open.standing.lost() => {
-                open.sent_away = true;
-                return Err(End::Fault(status));
-            }
-            () = open.entered.copied.notified() => session.copied(clock::now()),
-            () = core.closing.cancelled() => session.leave(core.shutdown_goodbye()),
-            () = open.entered.replaced.cancelled() => session.leave(Goodbye {
-                reason: GoodbyeReason::Replaced,
-                detail: "this agent instance opened a newer session".to_owned(),
-                reconnect_after: Duration::ZERO,
-                jitter: core.timing.reconnect_jitter,
-            }),
-            Ok(()) = control_epoch.changed() => session.leave(Goodbye {
-                reason: GoodbyeReason::Restored,
-                detail: "the configuration database has another history now".to_owned(),
-                reconnect_after: Duration::ZERO,
-                jitter: core.timing.reconnect_jitter,
-            }),
-        };
-        open.carry_out(effects, session, stream);
+            written = around.stream.write(), if waits => written?,
+            () = tokio::time::sleep_until(next_tick.into()) => host.tick(clock::now(), around),
+            news = host.next_news() => host
+                .on_news(news, clock::now(), clock::unix_ms(), around)
+                .map_err(End::Fault)?,
+        }
     }
     Ok(())
 }
 
-fn newest<T>(followed: &mut watch::Receiver<Option<Arc<T>>>) -> Option<Arc<T>> {
-    followed.borrow_and_update().clone()
-}
-
-/// What one agent shall serve.
-fn target_of(
-    targets: Option<Arc<Targets>>,
-    name: &str,
-    labels: &BTreeMap<String, String>,
-) -> Option<Arc<Target>> {
-    targets.map(|targets| Arc::clone(targets.of(name, labels)))
-}
-
-/// A session in the register and in the counts, for as long as it lives.
-struct OpenSession {
-    core: Arc<Core>,
-    entered: Entered,
-    standing: Standing,
+/// What is around a session on a stream: the process, its spans and its connection.
+struct Around<'a> {
+    core: &'a Arc<Core>,
     trace: SessionTrace,
-    /// When the agent's last message came, unix milliseconds: a session may end long after.
-    heard_ms: u64,
-    /// The agent lost its right to be here.
-    sent_away: bool,
+    stream: &'a mut Writer,
 }
 
-impl OpenSession {
-    fn new(core: &Arc<Core>, entered: Entered, standing: Standing) -> Self {
+impl<'a> Around<'a> {
+    fn new(core: &'a Arc<Core>, trace: SessionTrace, stream: &'a mut Writer) -> Self {
         core.metrics.sessions.inc();
         Self {
-            core: Arc::clone(core),
-            entered,
-            standing,
-            trace: SessionTrace::none(),
-            heard_ms: clock::unix_ms(),
-            sent_away: false,
-        }
-    }
-
-    fn carry_out(&mut self, effects: Vec<Effect>, session: &Session, stream: &mut Writer) {
-        let record = session.record();
-        for effect in effects {
-            match effect {
-                Effect::Send(message) => {
-                    self.trace.sends(&message);
-                    if let FromServer::Goodbye(goodbye) = &message {
-                        self.core.metrics.goodbye(goodbye.reason);
-                    }
-                    stream.put(message);
-                }
-                Effect::Record { notable } => {
-                    let key = self.entered.key().clone();
-                    self.core
-                        .records
-                        .keep(key, record.session_epoch, Arc::clone(record), notable);
-                }
-                Effect::Facts => {
-                    let identity = self.standing.identity().map(|it| it.id.as_str());
-                    let facts = Arc::new(facts(record, identity, self.heard_ms));
-                    let key = self.entered.key().clone();
-                    self.core.facts.once(key, record.session_epoch, facts);
-                }
-                Effect::Answered { took, applied } => {
-                    self.core.metrics.answered(took, applied);
-                    self.trace.answered(applied);
-                    if let (false, Some(rejected)) = (applied, &record.last_error) {
-                        tracing::warn!(
-                            gateway = %record.gateway,
-                            agent = record.name,
-                            revision = rejected.revision,
-                            errors = rejected.errors.len(),
-                            "an agent refused a revision"
-                        );
-                    }
-                }
-                Effect::Obeyed { took } => self.core.metrics.obeyed(took),
-                Effect::Reported(reported) => {
-                    self.entered.note_heard();
-                    self.core.metrics.reported(reported);
-                }
-                Effect::Close => self.trace.closes(),
-            }
+            core,
+            trace,
+            stream,
         }
     }
 }
 
-impl Drop for OpenSession {
+impl Drop for Around<'_> {
     fn drop(&mut self) {
         self.core.metrics.sessions.dec();
-        // A newer session of the instance has taken the place and keeps it.
-        if !self.entered.is_latest() {
-            return;
-        }
-        let key = self.entered.key();
+    }
+}
+
+impl Surroundings for Around<'_> {
+    fn send(&mut self, message: FromServer) {
+        self.stream.put(message);
+    }
+
+    fn put_record(&mut self, key: Key, record: &Arc<AgentRecord>, notable: bool) {
+        let records = &self.core.records;
+        records.keep(key, record.session_epoch, Arc::clone(record), notable);
+    }
+
+    fn put_facts(&mut self, key: Key, facts: AgentFacts) {
+        self.core
+            .facts
+            .once(key, facts.session_epoch, Arc::new(facts));
+    }
+
+    fn release(&mut self, key: &Key) {
         self.core.records.release(key);
-        if self.sent_away {
-            let forgetting = forget_record(Arc::clone(&self.core), key.clone());
-            tokio::spawn(forgetting);
+    }
+
+    fn forget(&mut self, key: &Key) {
+        tokio::spawn(forget_record(Arc::clone(self.core), key.clone()));
+    }
+
+    fn report_interval(&self) -> Duration {
+        self.core.report_interval()
+    }
+
+    fn observe(&mut self, effect: &Effect, record: &AgentRecord) {
+        let metrics = &self.core.metrics;
+        match effect {
+            Effect::Send(message) => {
+                self.trace.sends(message);
+                if let FromServer::Goodbye(goodbye) = message {
+                    metrics.goodbye(goodbye.reason);
+                }
+            }
+            Effect::Answered { took, applied } => {
+                metrics.answered(*took, *applied);
+                self.trace.answered(*applied);
+                if let (false, Some(rejected)) = (applied, &record.last_error) {
+                    tracing::warn!(
+                        gateway = %record.gateway,
+                        agent = record.name,
+                        revision = rejected.revision,
+                        errors = rejected.errors.len(),
+                        "an agent refused a revision"
+                    );
+                }
+            }
+            Effect::Obeyed { took } => metrics.obeyed(*took),
+            Effect::Reported(reported) => metrics.reported(*reported),
+            Effect::Close => self.trace.closes(),
+            Effect::Record { .. } | Effect::Facts => {}
         }
     }
 }

@@ -230,7 +230,7 @@ impl World {
         };
         for stream in streams {
             if let Some(it) = &mut self.hosts[replica].replica {
-                it.tell(stream, News::Shutdown, now, now_ms);
+                it.on_news(stream, News::Shutdown, now, now_ms);
             }
             self.attend(replica, stream);
         }
@@ -572,7 +572,7 @@ impl World {
             return;
         }
         let one = *self.chance.pick(&news);
-        it.tell(stream, one, now, now_ms);
+        it.on_news(stream, one, now, now_ms);
         let more = !it.news(stream).is_empty() && !it.is_over(stream);
         if more {
             self.news_comes(replica, stream);
@@ -590,7 +590,7 @@ impl World {
             return;
         };
         if it.next_tick(stream).is_some_and(|at| at <= now) {
-            it.tick(stream, now, now_ms);
+            it.tick(stream, now);
         }
         self.attend(replica, stream);
     }
@@ -713,9 +713,8 @@ impl World {
         if connection.server == ServerEnd::Closed || self.hosts[replica].life != life {
             return;
         }
-        let now_ms = self.replica_ms(replica);
         if let Some(it) = &mut self.hosts[replica].replica {
-            it.hang_up(id, now_ms);
+            it.hang_up(id);
         }
         self.finish_server_end(id, false);
         self.write(replica);
