@@ -8,3 +8,4 @@ pub(crate) mod news;
 pub(crate) mod outgoing;
 pub(crate) mod sessions;
 pub(crate) mod stream;
+pub(crate) mod writer;

@@ -329,8 +329,10 @@ impl Replica {
     /// Lets a stream's session look at news.
     pub fn on_news(&mut self, stream: u64, news: News, now: Instant, now_ms: u64) {
         self.with(stream, |host, around| {
-            // The stream then ends with a status, which `is_over` shows.
-            let _ = host.on_news(news, now, now_ms, around);
+            if host.on_news(news, now, now_ms, around).is_err() {
+                // The stream ends with a status at once, and what waits is not sent any more.
+                *around.outgoing = Outgoing::default();
+            }
         });
     }
 

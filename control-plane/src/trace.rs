@@ -28,11 +28,6 @@ struct Open {
 }
 
 impl SessionTrace {
-    /// A session that no span was begun for.
-    pub(crate) fn none() -> Self {
-        Self(None)
-    }
-
     /// The session of an agent was opened.
     pub(crate) fn open(record: &AgentRecord) -> Self {
         let span = tracing::debug_span!(

@@ -241,8 +241,9 @@ impl Host {
         }
     }
 
-    /// Leaves the register. A newer session of the instance that took the place keeps it.
-    pub(crate) fn close(self, around: &mut impl Surroundings) {
+    /// Gives up the agent's record, unless a newer session of the instance took the place. The
+    /// register's entry goes with the host.
+    pub(crate) fn close(&self, around: &mut impl Surroundings) {
         if !self.entered.is_latest() {
             return;
         }

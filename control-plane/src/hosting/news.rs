@@ -11,6 +11,7 @@ use crate::follow::target::Targets;
 
 /// Something that a session has to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "simulation"), allow(unreachable_pub))]
 pub enum News {
     /// What the agent should serve may be something else.
     Targets,

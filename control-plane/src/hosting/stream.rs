@@ -2,7 +2,7 @@
 //! session wants done. All rules are in [`crate::session`].
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::StreamExt;
 use lanekeeper_model::AgentRecord;
@@ -18,21 +18,15 @@ use crate::hosting::core::Core;
 use crate::hosting::duplicates::{is_living, later_session, turn_away};
 use crate::hosting::host::{Admitted, Host, Surroundings};
 use crate::hosting::news::Subscriptions;
-use crate::hosting::outgoing::Outgoing;
 use crate::hosting::sessions::Duplicate;
+use crate::hosting::writer::{Item, Stalled, Writer};
 use crate::listener::connection::Link;
 use crate::publish::outbox::Key;
 use crate::session::{Effect, Fault, first, negotiate};
 use crate::trace::SessionTrace;
 
-/// Messages between a session and its connection; more wait in [`Outgoing`], where they coalesce.
-pub(crate) const STREAM_BUFFER: usize = 1;
-
 /// How long the last write of a record may be under way.
 const FORGET_DELAY: Duration = Duration::from_secs(2);
-
-/// What the response stream is fed with.
-pub(crate) type Item = Result<wire::ServerMessage, Status>;
 
 /// Serves one stream from its first message to its end.
 pub(crate) async fn serve(
@@ -42,12 +36,7 @@ pub(crate) async fn serve(
     link: Option<Link>,
     standing: Standing,
 ) {
-    let mut stream = Writer {
-        writer,
-        outgoing: Outgoing::default(),
-        progress: clock::now(),
-        stall_timeout: core.timing.stall_timeout,
-    };
+    let mut stream = Writer::new(writer, core.timing.stall_timeout);
     let ended = match greet(&core, &mut inbound).await {
         Ok(hello) => converse(&core, hello, standing, &mut inbound, &mut stream).await,
         Err(ended) => Err(ended),
@@ -56,7 +45,7 @@ pub(crate) async fn serve(
         Ok(()) | Err(End::Gone) => Ok(()),
         Err(End::Farewell(goodbye)) => {
             core.metrics.goodbye(goodbye.reason);
-            stream.outgoing.put(FromServer::Goodbye(goodbye));
+            stream.put(FromServer::Goodbye(goodbye));
             stream.finish().await
         }
         Err(End::Fault(status)) => {
@@ -162,7 +151,7 @@ async fn converse(
         goodbye_jitter: core.timing.reconnect_jitter,
     };
     let identity = admitted.authorization.identity().cloned();
-    let (mut host, effects) = Host::open(hello, &core.rules, admitted, clock::now(), now_ms);
+    let (host, effects) = Host::open(hello, &core.rules, admitted, clock::now(), now_ms);
     tracing::info!(
         gateway = %host.record().gateway,
         agent = host.record().name,
@@ -170,16 +159,29 @@ async fn converse(
         identity = identity.as_ref().map(|it| it.id.as_str()),
         "session open"
     );
-    let mut around = Around::new(core, SessionTrace::open(host.record()), stream);
-    host.carry_out(effects, &mut around);
-    let ended = until_closed(&mut host, inbound, &mut around).await;
-    host.finish(&mut around);
-    let ended = match ended {
+    let around = Around::new(core, SessionTrace::open(host.record()), stream);
+    let mut hosted = Hosted { host, around };
+    let Hosted { host, around } = &mut hosted;
+    host.carry_out(effects, around);
+    let ended = until_closed(host, inbound, around).await;
+    host.finish(around);
+    match ended {
         Ok(()) => around.stream.finish().await.map_err(End::from),
         Err(end) => Err(end),
-    };
-    host.close(&mut around);
-    ended
+    }
+}
+
+/// A session on its stream. It leaves the register and gives its record up when this is dropped, so
+/// also when its task panics or is aborted.
+struct Hosted<'a> {
+    host: Host,
+    around: Around<'a>,
+}
+
+impl Drop for Hosted<'_> {
+    fn drop(&mut self) {
+        self.host.close(&mut self.around);
+    }
 }
 
 async fn until_closed(
@@ -189,7 +191,7 @@ async fn until_closed(
 ) -> Result<(), End> {
     while !host.is_over() {
         let next_tick = host.next_tick();
-        let waits = !around.stream.outgoing.is_empty();
+        let waits = around.stream.has_outgoing();
         tokio::select! {
             message = inbound.next() => match message {
                 Some(Ok(envelope)) => {
@@ -254,7 +256,10 @@ impl Surroundings for Around<'_> {
     }
 
     fn forget(&mut self, key: &Key) {
-        tokio::spawn(forget_record(Arc::clone(self.core), key.clone()));
+        // There is no runtime left when a task is dropped with it.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(forget_record(Arc::clone(self.core), key.clone()));
+        }
     }
 
     fn report_interval(&self) -> Duration {
@@ -300,63 +305,5 @@ async fn forget_record(core: Arc<Core>, (gateway, instance): Key) {
             ?error,
             "the record of an agent that was sent away stays for a while"
         );
-    }
-}
-
-/// The agent has not read for too long.
-struct Stalled;
-
-/// The sending half of a stream, with what waits for it.
-struct Writer {
-    writer: mpsc::Sender<Item>,
-    outgoing: Outgoing,
-    /// When something was last taken by the connection, or began to wait.
-    progress: Instant,
-    stall_timeout: Duration,
-}
-
-impl Writer {
-    fn put(&mut self, message: FromServer) {
-        if self.outgoing.is_empty() {
-            self.progress = clock::now();
-        }
-        self.outgoing.put(message);
-    }
-
-    /// Hands one message over. Safe to be dropped half-way: nothing is taken before there is room.
-    async fn write(&mut self) -> Result<(), Stalled> {
-        let deadline = self.progress + self.stall_timeout;
-        match tokio::time::timeout_at(deadline.into(), self.writer.reserve()).await {
-            Ok(Ok(room)) => {
-                if let Some(message) = self.outgoing.take() {
-                    room.send(Ok(message.into()));
-                }
-                self.progress = clock::now();
-                Ok(())
-            }
-            Ok(Err(_)) => {
-                // The stream is gone, which its reading half tells too.
-                self.outgoing = Outgoing::default();
-                Ok(())
-            }
-            Err(_) => Err(Stalled),
-        }
-    }
-
-    /// Hands over everything that waits.
-    async fn finish(&mut self) -> Result<(), Stalled> {
-        while !self.outgoing.is_empty() {
-            self.write().await?;
-        }
-        Ok(())
-    }
-
-    /// Ends the stream with an error.
-    async fn fail(&mut self, status: Status) -> Result<(), Stalled> {
-        let sent = self.writer.send(Err(status));
-        match tokio::time::timeout(self.stall_timeout, sent).await {
-            Ok(_) => Ok(()),
-            Err(_) => Err(Stalled),
-        }
     }
 }

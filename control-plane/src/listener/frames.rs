@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tonic::body::Body;
 use tonic::{Code, Status};
 
-use crate::hosting::stream::Item;
+use crate::hosting::writer::Item;
 
 /// Number of [`wire::ServerMessage`]'s field that holds a push.
 const PUSH_FIELD: u32 = 2;

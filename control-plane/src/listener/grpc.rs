@@ -28,7 +28,8 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::enrolment::authorization::Standing;
 use crate::enrolment::enrol::Registrar;
 use crate::hosting::core::Core;
-use crate::hosting::stream::{self, Item};
+use crate::hosting::stream;
+use crate::hosting::writer::{Item, STREAM_BUFFER};
 use crate::listener::connection::{self, Link};
 use crate::listener::frames;
 use crate::listener::tls::Settings;
@@ -229,7 +230,7 @@ impl FleetService {
         inbound: Streaming<wire::AgentMessage>,
     ) -> Result<mpsc::Receiver<Item>, Status> {
         let standing = self.standing(link.as_ref())?;
-        let (writer, reader) = mpsc::channel(stream::STREAM_BUFFER);
+        let (writer, reader) = mpsc::channel(STREAM_BUFFER);
         match Arc::clone(&self.room).try_acquire_owned() {
             Ok(slot) => {
                 let core = Arc::clone(&self.core);
