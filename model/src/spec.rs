@@ -1,5 +1,5 @@
-//! The gateway document as it is written. Reading these types alone proves only the shape; use
-//! [`crate::document`] to get a validated [`crate::Gateway`].
+//! The gateway document as it is written. Reading these types alone proves only the shape; the
+//! `document` module makes a validated gateway of them.
 //!
 //! Defaults are named constants beside the fields they belong to, and the descriptions in the JSON
 //! Schema are the doc comments here.
