@@ -50,7 +50,8 @@ pub fn explain_overrides(
 mod tests {
     use super::*;
     use crate::OverrideAction;
-    use crate::fleet::{AgentRecord, FreshWindows, ViewQuery, fleet_view};
+    use crate::fleet::tests::oracle::fleet_view;
+    use crate::fleet::{AgentRecord, FreshWindows, ViewQuery};
     use serde_json::json;
 
     const NOW_MS: u64 = 1_000_000;

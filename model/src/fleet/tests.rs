@@ -4,6 +4,9 @@ use serde_json::json;
 use super::*;
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
 use crate::report::{CauseReport, CellReport, CellState, ConfigSource, Totals};
+use oracle::{fleet_view, summary};
+
+pub(super) mod oracle;
 
 const NOW: u64 = 1_796_032_800_000; // 2026-11-30T10:00:00Z
 const SECOND: u64 = 1_000;

@@ -261,3 +261,30 @@ pub struct AgentCell {
     /// Seconds until a probe may go there.
     pub cooldown_remaining_secs: f64,
 }
+
+impl ViewState {
+    /// The worst state over the agents that were counted.
+    pub(super) fn worst(agents: &CellAgents) -> Self {
+        match (agents.reporting, agents.open, agents.half_open) {
+            (_, 1.., _) => Self::Open,
+            (_, 0, 1..) => Self::HalfOpen,
+            (1.., 0, 0) => Self::Closed,
+            (0, 0, 0) => Self::Unknown,
+        }
+    }
+}
+
+impl Scope {
+    /// Separates "1 of 40" from "38 of 40". Half comes first: one agent of two is the fleet.
+    pub(super) fn of(touched: u64, fresh: u64) -> Option<Self> {
+        if touched == 0 {
+            None
+        } else if touched.saturating_mul(2) >= fresh {
+            Some(Self::Fleet)
+        } else if touched == 1 || touched.saturating_mul(10) <= fresh {
+            Some(Self::Local)
+        } else {
+            Some(Self::Partial)
+        }
+    }
+}
