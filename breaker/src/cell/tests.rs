@@ -1230,11 +1230,11 @@ fn without_parking_and_ramp_a_closed_cell_needs_no_clock() {
     });
     lane.wait(1.0);
     lane.attempt(asking(0));
-    assert_eq!((lane.cell.soft_until, lane.cell.hard_until), (0, 0));
+    assert_eq!(lane.cell.holds, super::deadline::Holds::default());
     lane.cell.recover(lane.now, lane.now);
     lane.trip();
     lane.cell.recover(lane.now, lane.now);
-    assert_eq!(lane.cell.ramp_from, u64::MAX);
+    assert_eq!(lane.cell.ramp_from, None);
 }
 
 #[test]
