@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(
             cooldown(&short, 0, None, 0.0),
             Duration::from_millis(200),
-            "the policy itself says less"
+            "the policy itself has less"
         );
     }
 

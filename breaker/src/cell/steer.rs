@@ -72,7 +72,7 @@ impl Cell {
     }
 
     /// Takes the fleet's advisory: until then the lane is chosen only when no other can be. The
-    /// cell itself stays the judge of its state.
+    /// cell itself decides its state.
     pub fn apply_advisory(&mut self, until: Option<Instant>) {
         self.holds.advisory = until.map_or(Deadline::NONE, |until| Deadline::at(self.time(until)));
     }
@@ -95,8 +95,8 @@ impl Cell {
         }
     }
 
-    /// Records that an active probe, begun at `probe_started`, found the lane well: the cell closes.
-    /// A hard-down that arrived since the probe began is newer evidence and stands.
+    /// Records that an active probe, begun at `probe_started`, found the lane well: the cell
+    /// closes. A hard-down that arrived since the probe began is newer evidence and stands.
     ///
     /// On a cell that is closed already it ends a soft park, as any success does.
     pub fn recover(&mut self, probe_started: Instant, now: Instant) -> Option<Transition> {

@@ -1,11 +1,12 @@
-//! What the agents say of one order: a pure function of the order, the agents' records and now.
+//! What the agents report of one override: a pure function of the override, the agents' records and
+//! now.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{AgentRecord, AgentState, FreshWindows, agent_state};
 use crate::steer::StandingOverride;
 
-/// How one agent stands to an order.
+/// How far one agent is with an override.
 #[derive(
     Clone,
     Copy,
@@ -21,22 +22,22 @@ use crate::steer::StandingOverride;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum AckState {
-    /// It has not said that the order took effect.
+    /// It has not acknowledged that the override took effect.
     Pending,
-    /// The order took effect there.
+    /// The override took effect there.
     Applied,
-    /// It left, or has been silent for long, since the order was given.
+    /// It left, or has been silent for long, since the override was given.
     Gone,
 }
 
-/// One agent's word on an order.
+/// One agent's acknowledgement of an override.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Acknowledgement {
     /// The agent's name.
     pub agent: String,
     /// The agent's instance.
     pub instance: String,
-    /// How it stands to the order.
+    /// How far it is with the override.
     pub state: AckState,
     /// Seconds since it was applied; for a pending one since it was given, for one that is gone
     /// since its last sign.
@@ -45,7 +46,7 @@ pub struct Acknowledgement {
     pub reason: Option<String>,
 }
 
-/// The moments of an order's life, unix milliseconds by the server's clock.
+/// The moments of an override's life, unix milliseconds by the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderTimes {
     /// When it was given.
@@ -56,10 +57,10 @@ pub struct OrderTimes {
     pub now_ms: u64,
 }
 
-/// What the agents that an order selects say of it, in the order of state, name and instance.
+/// What the agents that an override selects report of it, in the order of state, name and instance.
 ///
-/// `records` are those of the order's gateway. Of a released order only those are told that still
-/// have it in force, and of one that has ended by itself none: agents end it without being told.
+/// `records` are those of the override's gateway. Of a released override only those are listed that
+/// still have it in force, and of one that has ended by itself none: agents end it by themselves.
 pub fn acknowledgements<'a>(
     order: &StandingOverride,
     times: OrderTimes,

@@ -1,4 +1,4 @@
-//! Which standing order it is that agents report under a cell: reports say only what they do.
+//! Which override it is that agents report under a cell: reports name only its action.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use super::view::FleetView;
 use crate::ids::GatewayName;
 use crate::steer::StandingOverride;
 
-/// A standing order with the words that people want beside it.
+/// An active override with the reason that people want beside it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExplainedOverride {
-    /// The order.
+    /// The override.
     pub order: StandingOverride,
     /// Why it was given.
     pub reason: String,
 }
 
-/// Adds id, reason and end to each cell's order. An order that is not among those that stand (it
-/// was released a moment ago, or the configuration database does not answer) stays without.
+/// Adds id, reason and end to each cell's override. An override that is not among the active ones
+/// (it was released a moment ago, or the configuration database does not answer) stays without.
 pub fn explain_overrides(
     view: &mut FleetView,
     standing: &BTreeMap<GatewayName, Vec<ExplainedOverride>>,
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(
             shown(&[of_pool, for_all]),
             told("o2", "reason 2", 2.0),
-            "the pool's order holds before a later one for all"
+            "the pool's override holds before a later one for all"
         );
         let (later, earlier) = (order(5, Drain, None), order(4, Drain, None));
         assert_eq!(shown(&[later, earlier]), told("o5", "reason 5", 5.0));

@@ -1,5 +1,6 @@
-//! Orders as they stand in the configuration database, and what follows from several of them: which
-//! agents each is for, which one a cell obeys, and which pools would be left without a member.
+//! Overrides as they are in the configuration database, and what follows from several of them:
+//! which agents each is for, which one a cell obeys, and which pools would be left without a
+//! member.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +10,12 @@ use super::{Override, OverrideAction};
 use crate::gateway::{Gateway, Pool};
 use crate::ids::{LaneName, PoolName};
 
-/// An operator's order with everything that decides whom it is for and how long it lasts.
+/// An override with everything that decides whom it is for and how long it lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StandingOverride {
-    /// Tells orders apart.
+    /// Identifies the override.
     pub id: String,
-    /// Orders of one gateway are numbered; a later one has the larger number.
+    /// Overrides of one gateway are numbered; a later one has the larger number.
     pub number: u64,
     /// What to do.
     pub action: OverrideAction,
@@ -37,7 +38,7 @@ impl StandingOverride {
             .all(|(label, value)| labels.get(label) == Some(value))
     }
 
-    /// The order as an agent gets it; `None` when its time is over.
+    /// The override as an agent gets it; `None` when its time is over.
     pub fn at(&self, now_ms: u64) -> Option<Override> {
         let remaining_ms = self.expires_ms.checked_sub(now_ms).filter(|ms| *ms > 0)?;
         Some(Override {
@@ -49,7 +50,7 @@ impl StandingOverride {
         })
     }
 
-    /// True when the order keeps new attempts away.
+    /// True when the override keeps new attempts away.
     fn refuses(&self) -> bool {
         matches!(
             self.action,
@@ -62,7 +63,7 @@ impl StandingOverride {
         self.lane == *lane && self.pool.as_ref().is_none_or(|it| it == pool)
     }
 
-    /// True when a cell that both are about obeys this one: an order that names the pool holds
+    /// True when a cell that both are about obeys this one: an override that names the pool holds
     /// before one for all pools, and of two alike the later one holds.
     pub fn outdoes(&self, other: &Self) -> bool {
         (self.pool.is_some(), self.number) > (other.pool.is_some(), other.number)
@@ -86,8 +87,9 @@ impl StandingOverride {
     }
 }
 
-/// The pools that a new order may leave without a usable member on some agent, by name. A member is
-/// usable when its weight is above 0, it is not excluded and no order keeps attempts away from it.
+/// The pools that a new override may leave without a usable member on some agent, by name. A member
+/// is usable when its weight is above 0, it is not excluded and no override keeps attempts away
+/// from it.
 ///
 /// Errs on the side of the callers: labels that do not exclude each other are taken to meet on one
 /// agent, whatever labels the agents have now.
@@ -123,8 +125,8 @@ fn usable(pool: &Pool) -> impl Iterator<Item = &LaneName> {
         .map(|member| &member.lane)
 }
 
-/// True when, on some agent, an order that keeps attempts away is not outdone by one that lets them
-/// through.
+/// True when, on some agent, an override that keeps attempts away is not outdone by one that lets
+/// them through.
 fn is_kept_away(orders: &[&StandingOverride], pool: &PoolName, lane: &LaneName) -> bool {
     let about = || orders.iter().filter(|order| order.concerns(pool, lane));
     about().filter(|order| order.refuses()).any(|refusing| {
@@ -245,7 +247,7 @@ mod tests {
         assert_eq!(
             emptied(&[b_open, for_all_pools], &a),
             ["chat"],
-            "the pool's order holds"
+            "the pool's override holds"
         );
     }
 

@@ -1,5 +1,5 @@
-//! Operators' orders and the answer to them. An order that this build cannot read is set apart with
-//! the field at fault instead of failing the set: the others are wanted all the same.
+//! Operators' overrides and the answer to them. An override that this build cannot read is set
+//! apart with the field at fault instead of failing the set: the others are wanted all the same.
 
 use lanekeeper_model::{LaneName, Override, OverrideAction, PoolName};
 

@@ -126,14 +126,14 @@ fn report() -> Report {
     }
 }
 
-/// A report that also says what its cells come to.
+/// A report that also carries what its cells come to.
 fn report_with_digest() -> Report {
     let mut report = report();
     report.digest = Some(lanekeeper_model::digest(&report.cells));
     report
 }
 
-/// A report that also says how long a cell has not been closed.
+/// A report that also carries how long a cell has not been closed.
 fn report_with_open_age() -> Report {
     let mut report = report();
     report.cells[0].open_age_ms = 154_300;

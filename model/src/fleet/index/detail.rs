@@ -10,7 +10,7 @@ use crate::ids::GatewayName;
 use crate::report::CellState;
 
 impl FleetIndex {
-    /// Adds each agent's own word to the cells of a view of `folded`.
+    /// Adds each agent's own state to the cells of a view of `folded`.
     pub fn add_agents(&self, view: &mut FleetView, folded: &FoldedFleet) {
         let mut wanted: BTreeMap<GatewayName, BTreeMap<u32, Vec<AgentCell>>> = BTreeMap::new();
         for cell in &view.cells {
@@ -48,7 +48,7 @@ impl FleetIndex {
 }
 
 impl GatewayIndex {
-    /// Adds what fresh agents say of the cells in `rows`, in the agents' order.
+    /// Adds what fresh agents report of the cells in `rows`, in the agents' order.
     fn add_mentions(
         &self,
         rows: &mut BTreeMap<u32, Vec<AgentCell>>,

@@ -27,7 +27,7 @@ pub(super) struct FoldedGateway {
 #[derive(Debug, Clone)]
 pub(super) struct Row {
     pub(super) view: CellView,
-    /// Some agent says something other than plainly closed.
+    /// Some agent reports something other than plainly closed.
     pub(super) is_mentioned: bool,
 }
 

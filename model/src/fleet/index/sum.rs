@@ -6,7 +6,7 @@ use crate::fleet::view::{CauseView, CellAgents, OverrideView};
 use crate::ids::ProviderName;
 use crate::report::CellState;
 
-/// What all fresh agents say about one cell.
+/// What all fresh agents report of one cell.
 #[derive(Default)]
 pub(super) struct Sum<'a> {
     /// But for those that do not mention it.

@@ -15,7 +15,7 @@ use crate::report::{CellReport, CellState};
 
 /// Aggregates the latest reports of all agents.
 ///
-/// Only agents that report freshly say anything about a cell. Reports are level-triggered, so a cell
+/// Only agents that report freshly count for a cell. Reports are level-triggered, so a cell
 /// that such an agent does not mention is closed there, provided that its revision has the cell.
 /// Agents that are silent count as `stale`, and agents that are gone count nowhere.
 pub(crate) fn fleet_view(
@@ -115,7 +115,7 @@ impl<'a> GatewayReports<'a> {
     }
 
     /// Mentions by cell, one for each agent at most: of doubled cells in a report the worst stays.
-    /// A plainly closed mention says no more than none, so dense and sparse reports count alike.
+    /// A plainly closed mention means no more than none, so dense and sparse reports count alike.
     fn mentions(&self) -> BTreeMap<Key<'a>, Vec<Mention<'a>>> {
         let mut mentions: BTreeMap<Key<'a>, Vec<Mention<'a>>> = BTreeMap::new();
         for record in &self.fresh {
@@ -311,7 +311,8 @@ impl<'a> GatewayReports<'a> {
     }
 }
 
-/// What one agent says about one cell. Ages grow and remainders shrink by the time since the report.
+/// What one agent reports of one cell. Ages grow and remainders shrink by the time since the
+/// report.
 #[derive(Clone, Copy)]
 struct Mention<'a> {
     record: &'a AgentRecord,
@@ -331,8 +332,8 @@ impl Mention<'_> {
             .saturating_add(self.since_report_ms(now_ms))
     }
 
-    /// Milliseconds since the cell was last closed. An agent that does not report it knows the age of
-    /// the state at least.
+    /// Milliseconds since the cell was last closed. An agent that does not report it knows the age
+    /// of the state at least.
     fn open_age_ms(&self, now_ms: u64) -> u64 {
         self.cell
             .open_age_ms
