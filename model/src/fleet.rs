@@ -4,17 +4,17 @@
 
 mod acknowledgement;
 mod agent_view;
+mod explained;
 mod index;
-mod ordered;
 mod record;
 mod summary;
 mod times;
 mod view;
 
-pub use acknowledgement::{AckState, Acknowledgement, OrderTimes, acknowledgements};
+pub use acknowledgement::{AckState, Acknowledgement, OverrideTimes, acknowledgements};
 pub use agent_view::{AgentView, agent_view};
+pub use explained::{ExplainedOverride, explain_overrides};
 pub use index::{FleetIndex, FoldedFleet};
-pub use ordered::{ExplainedOverride, explain_overrides};
 pub use record::{
     AgentRecord, AgentState, FreshWindows, GONE_AFTER_MS, HeldOverrides, Rejected, STALE_AFTER_MS,
     agent_state, reports_freshly,

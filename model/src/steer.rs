@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{LaneName, PoolName};
 
-mod standing;
+mod active;
 
-pub use standing::{StandingOverride, emptied_pools};
+pub use active::{ActiveOverride, emptied_pools};
 
 /// What an override does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

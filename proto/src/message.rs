@@ -190,7 +190,7 @@ pub struct Overrides {
     /// Which state of the gateway's overrides this is.
     pub generation: u64,
     /// The overrides, the earliest first.
-    pub orders: Vec<Override>,
+    pub entries: Vec<Override>,
     /// Overrides of a newer peer that this build cannot read, with the field at fault. They do not
     /// keep the others from taking effect. Filled on the way in only.
     pub unreadable: Vec<RefusedOverride>,

@@ -418,7 +418,7 @@ fn of_a_cell_reported_twice_by_one_agent_the_worst_counts_once() {
 }
 
 #[test]
-fn orders_of_operators_are_shown() {
+fn overrides_of_operators_are_shown() {
     let mut forced = cell("a", CellState::Closed);
     forced.override_action = Some("force_close".to_owned());
     let records = [agent("n1", 0, vec![forced]), agent("n2", 0, vec![])];

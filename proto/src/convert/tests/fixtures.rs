@@ -429,17 +429,17 @@ fn servers_messages_of_a_next_form_are_read_as_far_as_they_are_known() {
 
     let mut overrides = wire::Overrides::from(Overrides {
         generation: 4,
-        orders: vec![orders()[0].clone(), orders()[2].clone()],
+        entries: vec![super::overrides()[0].clone(), super::overrides()[2].clone()],
         unreadable: Vec::new(),
     });
     overrides.orders[0].action = UNHEARD_VALUE;
-    for order in &mut overrides.orders {
-        order.lane = "m".into();
+    for entry in &mut overrides.orders {
+        entry.lane = "m".into();
     }
     let FromServer::Overrides(read) = next("overrides", extended(5, &overrides)).unwrap() else {
         panic!("no overrides")
     };
-    assert_eq!((read.orders.len(), read.unreadable.len()), (1, 1));
+    assert_eq!((read.entries.len(), read.unreadable.len()), (1, 1));
 
     let drain = next("drain", extended(8, &wire::Drain { active: true }));
     assert_eq!(drain.unwrap(), FromServer::Drain(true));
