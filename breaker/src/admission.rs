@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use crate::names::names;
 use crate::transition::Transition;
 use crate::window::Mark;
-use crate::words::words;
 
-words! {
+names! {
     /// Why an attempt was refused.
     pub enum RefusalReason {
         /// The cell is open and its cooldown runs.

@@ -2,13 +2,13 @@
 //! attempt may go out, from what earlier attempts proved.
 //!
 //! Closed passes, open refuses, half-open lets probes through. A [`Cell`] is a plain value: time
-//! (monotonic) and chance are arguments, state changes are return values, and nothing in here
+//! (monotonic) and randomness are arguments, state changes are return values, and nothing in here
 //! waits, locks, logs or calls back.
 //!
 //! Every attempt begins with [`Cell::admit`] and ends with exactly one [`Cell::settle`] or
 //! [`Cell::abandon`]; [`Cell::commit`] comes between when the attempt delivers its first content.
 //! The [`Ticket`] that links them carries the generation of the cell, which every state change
-//! moves on, so that a straggler cannot decide about a state it never saw.
+//! moves on, so that a late result cannot decide about a state it never saw.
 //!
 //! | state | event | effect |
 //! |---|---|---|
@@ -80,6 +80,7 @@ mod admission;
 mod cell;
 mod cooldown;
 pub mod limits;
+mod names;
 mod outcome;
 mod overrides;
 mod policy;
@@ -87,7 +88,6 @@ pub mod presets;
 mod transition;
 mod view;
 mod window;
-mod words;
 
 pub use admission::{Admission, Refusal, RefusalReason, Ticket};
 pub use cell::Cell;

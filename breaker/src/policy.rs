@@ -1,17 +1,17 @@
 //! What a cell obeys: the validated numbers of one `breaker:` block, with their defaults.
 //!
 //! The fields are public and plain so that the document's validation can build a policy field by
-//! field; [`Policy::problems`] says what is out of bounds, by the field names of the document.
+//! field; [`Policy::problems`] lists what is out of bounds, by the field names of the document.
 
 use std::time::Duration;
 
-use crate::words::words;
+use crate::names::names;
 
 mod problems;
 
 pub use problems::PolicyProblem;
 
-words! {
+names! {
     /// Whether a cell acts on what it sees.
     pub enum Mode {
         /// Trips, parks and refuses.
@@ -23,7 +23,7 @@ words! {
     }
 }
 
-words! {
+names! {
     /// Which cells a hard-down (authentication, billing) opens.
     pub enum HardDownScope {
         /// Only the cell that saw it.
@@ -33,7 +33,7 @@ words! {
     }
 }
 
-words! {
+names! {
     /// What a stream that breaks after its first content proves.
     pub enum StreamDeath {
         /// It is a failure of the lane.
@@ -43,8 +43,8 @@ words! {
     }
 }
 
-words! {
-    /// How outcomes are gathered before a trip rule looks at them.
+names! {
+    /// How outcomes are counted before a trip rule looks at them.
     pub enum WindowKind {
         /// The last `window` of time, moving with the clock.
         Sliding = "sliding",
@@ -90,7 +90,7 @@ pub enum TripMode {
 }
 
 impl TripMode {
-    /// The word of the document.
+    /// The name in the document.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ErrorRate => "error_rate",

@@ -1,5 +1,5 @@
 //! A gateway after validation: every reference resolved, every number a `Duration` or an integer,
-//! every breaker block a policy. Values of these types come only from [`crate::document`].
+//! every breaker block a policy. Values of these types come only from the `document` module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

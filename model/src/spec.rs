@@ -1,5 +1,5 @@
-//! The gateway document as it is written. Reading these types alone proves only the shape; use
-//! [`crate::document`] to get a validated [`crate::Gateway`].
+//! The gateway document as it is written. Reading these types alone proves only the shape; the
+//! `document` module makes a validated gateway of them.
 //!
 //! Defaults are named constants beside the fields they belong to, and the descriptions in the JSON
 //! Schema are the doc comments here.
@@ -31,7 +31,7 @@ pub use provider::{
     EmptyAnswer, ErrorMeaning, Health, HealthMode, HttpVersion, Protocol, Provider, SecretRef,
 };
 
-/// Default values, each beside the words that explain it in the document's reference.
+/// Default values, each beside the text that explains it in the document's reference.
 pub mod defaults {
     pub use super::client::{BODY_MAX_BYTES, BODY_TIMEOUT_SECS, HEADER_TIMEOUT_SECS, INBOUND_MAX};
     pub use super::model::{ATTEMPT_TIMEOUT_MS, IDLE_TIMEOUT_SECS};

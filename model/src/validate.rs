@@ -30,8 +30,8 @@ mod salvage;
 
 /// Most pools of a gateway.
 pub(crate) const POOLS_MAX: usize = 2_000;
-/// Most members of all pools together. Each is a cell that every agent keeps and may have to report:
-/// with the direct cells of [`LANES_MAX`] lanes they still fit into one report.
+/// Most members of all pools together. Each is a cell that every agent keeps and may have to
+/// report: with the direct cells of [`LANES_MAX`] lanes they still fit into one report.
 pub(crate) const MEMBERSHIPS_MAX: usize = 50_000;
 /// Most lanes of a gateway.
 pub(crate) const LANES_MAX: usize = 10_000;
@@ -400,7 +400,7 @@ fn whole_numbers(value: &Value) -> Value {
     }
 }
 
-/// Says that a name is not declared, with the nearest one that is.
+/// Reports that a name is not declared, with the nearest one that is.
 fn refuse_unknown<'a>(
     what: &str,
     name: &str,

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use lanekeeper_model::{LaneName, OverrideAction, PoolName, StandingOverride};
+use lanekeeper_model::{ActiveOverride, LaneName, OverrideAction, PoolName};
 use serde_json::json;
 
 use crate::audit::{self, NewEntry};
@@ -45,7 +45,7 @@ pub struct OverrideRow {
     /// The gateway whose agents it is for.
     pub gateway: String,
     /// What is ordered, for whom and until when.
-    pub order: StandingOverride,
+    pub order: ActiveOverride,
     /// Why, in the operator's words.
     pub reason: String,
     /// Who gave it.
@@ -319,7 +319,7 @@ async fn create(
     }
     let row = OverrideRow {
         gateway: gateway.to_owned(),
-        order: StandingOverride {
+        order: ActiveOverride {
             id: random::identifier(),
             number,
             action: new.action,
@@ -441,7 +441,7 @@ fn row_of(columns: OverrideColumns) -> Result<OverrideRow, Error> {
     let damaged = |what: &str| Error::Corrupt(format!("{what} of override {id:?}"));
     Ok(OverrideRow {
         gateway,
-        order: StandingOverride {
+        order: ActiveOverride {
             number: from_stored(number)?,
             action: OverrideAction::from_name(&action).ok_or_else(|| damaged("the action"))?,
             pool: pool.map(PoolName::from),

@@ -11,9 +11,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::LOCATION;
-use lanekeeper_model::fleet::{AckState, Acknowledgement, OrderTimes, acknowledgements};
+use lanekeeper_model::fleet::{AckState, Acknowledgement, OverrideTimes, acknowledgements};
 use lanekeeper_model::{
-    Gateway, LaneName, OverrideAction, PoolName, StandingOverride, check_json, emptied_pools,
+    ActiveOverride, Gateway, LaneName, OverrideAction, PoolName, check_json, emptied_pools,
 };
 use lanekeeper_store::{NewOverride, OverrideRow};
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ pub(crate) enum AckWord {
 impl OverrideInfo {
     fn new(row: OverrideRow, picture: &Picture) -> Self {
         let now_ms = clock::now_ms();
-        let times = OrderTimes {
+        let times = OverrideTimes {
             created_ms: row.created_ms,
             released_ms: row.released_ms,
             now_ms,
@@ -309,7 +309,7 @@ pub(crate) async fn create(
             .standing_overrides(&gateway, change.now_ms)
             .await?;
         if !form.allow_empty {
-            let orders: Vec<StandingOverride> =
+            let orders: Vec<ActiveOverride> =
                 standing.rows.into_iter().map(|row| row.order).collect();
             let emptied = emptied_pools(&checked.gateway, &orders, &as_standing(&new));
             if !emptied.is_empty() {
@@ -410,8 +410,8 @@ fn check_references(gateway: &Gateway, new: &NewOverride) -> Result<(), Error> {
 }
 
 /// The order as the latest of those that stand.
-fn as_standing(new: &NewOverride) -> StandingOverride {
-    StandingOverride {
+fn as_standing(new: &NewOverride) -> ActiveOverride {
+    ActiveOverride {
         id: String::new(),
         number: u64::MAX,
         action: new.action,

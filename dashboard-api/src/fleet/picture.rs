@@ -271,7 +271,7 @@ fn by_gateway(rows: Vec<OverrideRow>) -> BTreeMap<GatewayName, Vec<ExplainedOver
     for row in rows {
         let of_gateway = orders.entry(GatewayName::from(row.gateway)).or_default();
         of_gateway.push(ExplainedOverride {
-            order: row.order,
+            override_: row.order,
             reason: row.reason,
         });
     }

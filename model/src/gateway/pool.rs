@@ -32,7 +32,7 @@ pub struct Pool {
     pub on_auth_down: OnAuthDown,
     /// Whose credential goes upstream.
     pub upstream_credentials: UpstreamCredentials,
-    /// What agents tell each other.
+    /// How agents warn each other.
     pub fleet: Fleet,
 }
 
@@ -92,7 +92,7 @@ pub enum OnExhausted {
     Queue(Duration),
 }
 
-/// What agents of a fleet tell each other about a pool's lanes.
+/// How agents of a fleet warn each other about a pool's lanes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
     /// Off, observe or act.

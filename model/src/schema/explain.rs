@@ -1,4 +1,4 @@
-//! Turns the schema validator's errors into problems that say what would be right. The validator's
+//! Turns the schema validator's errors into problems that name what would be right. The validator's
 //! own messages are not used: they repeat the value, and a value may be a secret.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};

@@ -192,7 +192,7 @@ pub struct BreakerSpec {
     pub ramp_secs: Option<f64>,
 }
 
-/// Tells `null` (the full classification) from an absent field (the preset's list).
+/// Distinguishes `null` (the full classification) from an absent field (the preset's list).
 fn null_counts_as_given<'de, D>(deserializer: D) -> Result<Option<Option<Vec<u16>>>, D::Error>
 where
     D: Deserializer<'de>,

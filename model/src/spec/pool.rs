@@ -213,7 +213,7 @@ pub enum FleetProbe {
     Local,
 }
 
-/// What agents of a fleet tell each other about this pool's lanes.
+/// How agents of a fleet warn each other about this pool's lanes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fleet {
@@ -263,7 +263,7 @@ pub struct Pool {
     /// Session affinity.
     #[serde(default)]
     pub affinity: Affinity,
-    /// What happens when no member can serve. Absent or null takes what the breaker's preset says.
+    /// What happens when no member can serve. Absent or null takes what the breaker's preset has.
     #[serde(default)]
     pub on_exhausted: Option<OnExhausted>,
     /// What the caller gets when a lane's credential is refused.
@@ -272,7 +272,7 @@ pub struct Pool {
     /// Whose credential goes upstream.
     #[serde(default)]
     pub upstream_credentials: UpstreamCredentials,
-    /// What agents of a fleet tell each other.
+    /// How agents of a fleet warn each other.
     #[serde(default)]
     pub fleet: Fleet,
 }

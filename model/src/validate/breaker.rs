@@ -80,7 +80,7 @@ fn trip(spec: &spec::TripSpec, preset: Trip) -> Trip {
         window: or(spec.window_secs, preset.window),
         window_kind: spec.window.map_or(preset.window_kind, |kind| match kind {
             spec::WindowKind::Sliding => WindowKind::Sliding,
-            // One preset tumbles in its own way; saying "tumbling" there must not change it.
+            // One preset tumbles in its own way; writing "tumbling" there must not change it.
             spec::WindowKind::Tumbling if preset.window_kind == WindowKind::Counter => {
                 WindowKind::Counter
             }
@@ -102,8 +102,8 @@ fn mode(mode: spec::BreakerMode) -> Mode {
     }
 }
 
-/// The policy judges its own numbers. Base over maximum gets words of its own, at the field that
-/// was written: with a preset's maximum it is the base that is wrong.
+/// The policy judges its own numbers. Base over maximum gets a message of its own, at the field
+/// that was written: with a preset's maximum it is the base that is wrong.
 fn refuse_out_of_bounds(
     spec: &spec::BreakerSpec,
     policy: &Policy,

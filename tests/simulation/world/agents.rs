@@ -424,7 +424,7 @@ impl World {
                 return;
             };
             let given = match &message {
-                FromServer::Overrides(overrides) => Some(self.ends_of(&overrides.orders)),
+                FromServer::Overrides(overrides) => Some(self.ends_of(&overrides.entries)),
                 _ => None,
             };
             let message = match self.sabotage_message(number, message) {
@@ -468,7 +468,7 @@ impl World {
     fn sabotage_message(&mut self, number: usize, message: FromServer) -> Option<FromServer> {
         match (self.settings.sabotage, message) {
             (Some(Sabotage::OrdersForever), FromServer::Overrides(mut overrides)) => {
-                for order in &mut overrides.orders {
+                for order in &mut overrides.entries {
                     order.remaining_ms += 3_600_000;
                 }
                 Some(FromServer::Overrides(overrides))

@@ -394,7 +394,7 @@ impl Control {
             }
             Step::Obey(overrides) => {
                 if let Some(writer) = &self.writer {
-                    writer.keep_orders(&overrides.orders);
+                    writer.keep_orders(&overrides.entries);
                 }
                 Ok(Taken::Orders(Given::obey(&self.plane, overrides)))
             }

@@ -19,8 +19,8 @@ pub(super) struct Given {
 impl Given {
     /// Puts a set into force. What is not in it is over.
     pub(super) fn obey(plane: &Plane, overrides: Overrides) -> Self {
-        plane.apply_overrides(&overrides.orders);
-        log(&overrides.orders, overrides.generation);
+        plane.apply_overrides(&overrides.entries);
+        log(&overrides.entries, overrides.generation);
         for order in &overrides.unreadable {
             tracing::warn!(
                 id = order.id,
@@ -35,7 +35,11 @@ impl Given {
     pub(super) fn of(overrides: Overrides) -> Self {
         Self {
             generation: overrides.generation,
-            ids: overrides.orders.into_iter().map(|order| order.id).collect(),
+            ids: overrides
+                .entries
+                .into_iter()
+                .map(|order| order.id)
+                .collect(),
             unreadable: overrides.unreadable,
         }
     }

@@ -251,7 +251,7 @@ impl Agent {
     }
 
     fn obey(&mut self, overrides: Overrides, now: Instant) {
-        let resets = self.orders.set_overrides(&overrides.orders, now);
+        let resets = self.orders.set_overrides(&overrides.entries, now);
         for (_, cell) in self.cells.values() {
             if resets.iter().any(|scope| concerns(scope, cell)) {
                 cell.reset(now);

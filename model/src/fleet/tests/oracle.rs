@@ -1,22 +1,24 @@
-//! The pure aggregation: reports, configured cells and now in, the fleet view out.
+//! The fleet view in its plainest form: every report read anew for every question. The index, which
+//! answers in production, is held to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::mention::{Mention, cause, override_in_force, scope};
-use super::record::{AgentRecord, AgentState, FreshWindows, agent_state, reports_freshly};
-use super::view::{
-    AdvisoryView, AgentCell, AgentCellState, CellAgents, CellView, FleetAgents, FleetView,
-    GatewayCells, ViewQuery, ViewState,
+use crate::fleet::record::{AgentRecord, AgentState, FreshWindows, agent_state, reports_freshly};
+use crate::fleet::summary::{AgentCounts, CellCounts, Summary, count_cells};
+use crate::fleet::times::{rfc3339, secs};
+use crate::fleet::view::{
+    AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
+    FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,
 };
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
-use crate::report::CellState;
+use crate::report::{CellReport, CellState};
 
 /// Aggregates the latest reports of all agents.
 ///
-/// Only agents that report freshly say anything about a cell. Reports are level-triggered, so a cell
+/// Only agents that report freshly count for a cell. Reports are level-triggered, so a cell
 /// that such an agent does not mention is closed there, provided that its revision has the cell.
 /// Agents that are silent count as `stale`, and agents that are gone count nowhere.
-pub fn fleet_view(
+pub(crate) fn fleet_view(
     records: &[AgentRecord],
     gateways: &[GatewayCells],
     query: &ViewQuery,
@@ -113,7 +115,7 @@ impl<'a> GatewayReports<'a> {
     }
 
     /// Mentions by cell, one for each agent at most: of doubled cells in a report the worst stays.
-    /// A plainly closed mention says no more than none, so dense and sparse reports count alike.
+    /// A plainly closed mention means no more than none, so dense and sparse reports count alike.
     fn mentions(&self) -> BTreeMap<Key<'a>, Vec<Mention<'a>>> {
         let mut mentions: BTreeMap<Key<'a>, Vec<Mention<'a>>> = BTreeMap::new();
         for record in &self.fresh {
@@ -203,7 +205,7 @@ impl<'a> GatewayReports<'a> {
             .filter(|mention| mention.cell.state != CellState::Closed)
             .copied()
             .collect();
-        let state = worst(&agents);
+        let state = ViewState::worst(&agents);
         let touched = match agents.open + agents.half_open {
             0 => agents.parked,
             more => more,
@@ -224,7 +226,7 @@ impl<'a> GatewayReports<'a> {
             provider: provider.clone(),
             endpoint: key.endpoint.map(str::to_owned),
             state,
-            scope: scope(touched, self.fresh.len() as u64),
+            scope: Scope::of(touched, self.fresh.len() as u64),
             agents,
             cause: cause(if affected.is_empty() {
                 mentions
@@ -309,28 +311,118 @@ impl<'a> GatewayReports<'a> {
     }
 }
 
-/// The worst state over the agents that were counted.
-pub(super) fn worst(agents: &CellAgents) -> ViewState {
-    match (agents.reporting, agents.open, agents.half_open) {
-        (_, 1.., _) => ViewState::Open,
-        (_, 0, 1..) => ViewState::HalfOpen,
-        (1.., 0, 0) => ViewState::Closed,
-        (0, 0, 0) => ViewState::Unknown,
+/// What one agent reports of one cell. Ages grow and remainders shrink by the time since the
+/// report.
+#[derive(Clone, Copy)]
+struct Mention<'a> {
+    record: &'a AgentRecord,
+    cell: &'a CellReport,
+}
+
+impl Mention<'_> {
+    fn is_parked(&self, now_ms: u64) -> bool {
+        self.cell.state == CellState::Closed
+            && self.cell.parked_remaining_ms > self.since_report_ms(now_ms)
+    }
+
+    /// Milliseconds in the present state.
+    fn age_ms(&self, now_ms: u64) -> u64 {
+        self.cell
+            .state_age_ms
+            .saturating_add(self.since_report_ms(now_ms))
+    }
+
+    /// Milliseconds since the cell was last closed. An agent that does not report it knows the age
+    /// of the state at least.
+    fn open_age_ms(&self, now_ms: u64) -> u64 {
+        self.cell
+            .open_age_ms
+            .saturating_add(self.since_report_ms(now_ms))
+            .max(self.age_ms(now_ms))
+    }
+
+    /// Milliseconds until a probe may go.
+    fn cooldown_ms(&self, now_ms: u64) -> u64 {
+        self.cell
+            .cooldown_remaining_ms
+            .saturating_sub(self.since_report_ms(now_ms))
+    }
+
+    fn since_report_ms(&self, now_ms: u64) -> u64 {
+        self.record.report_age_ms(now_ms).unwrap_or(0)
     }
 }
 
-/// Milliseconds as the API's seconds.
-pub(super) fn secs(ms: u64) -> f64 {
-    ms as f64 / 1000.0
+/// The cause with the largest count over all agents. Kind and status decide a tie, so that replicas
+/// agree.
+fn cause(mentions: &[Mention<'_>]) -> Option<CauseView> {
+    let mut counts: BTreeMap<(&str, Option<u16>), u64> = BTreeMap::new();
+    for cause in mentions.iter().filter_map(|it| it.cell.cause.as_ref()) {
+        let count = counts.entry((&cause.kind, cause.status)).or_default();
+        *count = count.saturating_add(cause.count);
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|((kind, status), count)| CauseView {
+            kind: kind.to_owned(),
+            status,
+            count,
+        })
 }
 
-/// Unix milliseconds as RFC 3339 in UTC; a time past the calendar's end is the end of year 9999.
-pub(super) fn rfc3339(unix_ms: u64) -> String {
-    use time::format_description::well_known::Rfc3339;
+fn override_in_force(mentions: &[Mention<'_>]) -> Option<OverrideView> {
+    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+    for mention in mentions {
+        if let Some(action) = &mention.cell.override_action {
+            *counts.entry(action).or_default() += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, agents)| *agents)
+        .map(|(action, agents)| OverrideView {
+            action: action.to_owned(),
+            agents,
+            ..OverrideView::default()
+        })
+}
 
-    let nanos = i128::from(unix_ms).saturating_mul(1_000_000);
-    time::OffsetDateTime::from_unix_timestamp_nanos(nanos)
-        .ok()
-        .and_then(|moment| moment.format(&Rfc3339).ok())
-        .unwrap_or_else(|| "9999-12-31T23:59:59Z".to_owned())
+/// Counts agents and cells.
+pub(crate) fn summary(
+    records: &[AgentRecord],
+    gateways: &[GatewayCells],
+    now_ms: u64,
+    windows: FreshWindows,
+) -> Summary {
+    let mut names: Vec<&str> = gateways.iter().map(|cells| cells.name.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+
+    let mut agents = AgentCounts::default();
+    for record in records {
+        let count = match agent_state(record, now_ms, windows) {
+            AgentState::Live => &mut agents.live,
+            AgentState::Draining => &mut agents.draining,
+            AgentState::Stale => &mut agents.stale,
+            AgentState::Gone => &mut agents.gone,
+        };
+        *count += 1;
+    }
+
+    let query = ViewQuery {
+        include_closed: true,
+        ..ViewQuery::default()
+    };
+    let mut cells = CellCounts::default();
+    let view = fleet_view(records, gateways, &query, now_ms, windows);
+    count_cells(&mut cells, view.cells.iter());
+
+    Summary {
+        gateways: names.len() as u64,
+        agents,
+        incidents: cells.open + cells.half_open,
+        cells,
+        partial: false,
+    }
 }

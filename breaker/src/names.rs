@@ -1,12 +1,12 @@
-//! Enums that are also words: reports, metrics, documents and logs all spell a variant the same
+//! Enums with names of their own: reports, metrics, documents and logs all spell a variant the same
 //! way, so the spelling is declared beside the variant and nowhere else.
 
 /// Declares a plain enum with `ALL`, `as_str` and `parse`.
-macro_rules! words {
+macro_rules! names {
     (
         $(#[$meta:meta])*
         pub enum $name:ident {
-            $( $(#[$variant_meta:meta])* $variant:ident = $word:literal, )+
+            $( $(#[$variant_meta:meta])* $variant:ident = $text:literal, )+
         }
     ) => {
         $(#[$meta])*
@@ -19,17 +19,17 @@ macro_rules! words {
             /// Every variant, in declaration order.
             pub const ALL: &'static [Self] = &[ $( Self::$variant, )+ ];
 
-            /// The word for this variant in documents, reports, metrics and logs.
+            /// The name of this variant in documents, reports, metrics and logs.
             pub const fn as_str(self) -> &'static str {
                 match self {
-                    $( Self::$variant => $word, )+
+                    $( Self::$variant => $text, )+
                 }
             }
 
-            /// The variant spelled `word`, or `None` for an unknown word.
-            pub fn parse(word: &str) -> Option<Self> {
-                match word {
-                    $( $word => Some(Self::$variant), )+
+            /// The variant spelled `name`, or `None` for an unknown name.
+            pub fn parse(name: &str) -> Option<Self> {
+                match name {
+                    $( $text => Some(Self::$variant), )+
                     _ => None,
                 }
             }
@@ -43,4 +43,4 @@ macro_rules! words {
     };
 }
 
-pub(crate) use words;
+pub(crate) use names;
