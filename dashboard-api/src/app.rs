@@ -1,10 +1,10 @@
 //! What the handlers share.
 
-use crate::auth::TokenCache;
 use crate::clock;
 use crate::error::Error;
-use crate::fleet::Fleet;
+use crate::fleet_view::Fleet;
 use crate::input::budget::BodyBudget;
+use crate::token_cache::TokenCache;
 use lanekeeper_model::GatewayName;
 use lanekeeper_store::{Change, ConfigStore, Hint, LiveView, Principal};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) store: ConfigStore,
     /// What the agents last reported, and hints between replicas.
     pub(crate) live: Arc<dyn LiveView>,
-    /// The latest picture of the fleet.
+    /// The latest snapshot of the fleet.
     pub(crate) fleet: Fleet,
     /// Tokens that were verified a moment ago.
     pub(crate) tokens: TokenCache,

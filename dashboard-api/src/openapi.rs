@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::input::Path;
 use crate::page::PAGE_CSP;
 use crate::problem::ProblemDocument;
-use crate::routes;
+use crate::route::Route;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use lanekeeper_store::{IDEMPOTENCY_KEY_MAX, Role};
@@ -25,8 +25,6 @@ const COMPONENTS: &str = "/components/schemas";
 /// What an If-Match may be: ETags of configurations, or any.
 const TAGS: &str = r#"^(\*|"[0-9]+"( *, *"[0-9]+")*)$"#;
 
-static RENDERED: LazyLock<Result<String, String>> =
-    LazyLock::new(|| render().map_err(|e| e.to_string()));
 static GATEWAY_SCHEMA: LazyLock<String> =
     LazyLock::new(|| lanekeeper_model::json_schema().to_string());
 static SWAGGER: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
@@ -37,18 +35,18 @@ static SWAGGER: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     )
 });
 
-/// The OpenAPI 3.1 document as text, with a line end.
+/// The OpenAPI 3.1 document of a route table as text, with a line end.
 ///
 /// # Errors
 ///
 /// When the document cannot be serialised, which is a fault of this program.
-pub fn render() -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string_pretty(&document()?)?;
+pub(crate) fn render(table: Vec<Route>) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(&document(table)?)?;
     text.push('\n');
     Ok(text)
 }
 
-fn document() -> Result<Value, serde_json::Error> {
+fn document(table: Vec<Route>) -> Result<Value, serde_json::Error> {
     let mut paths = Paths::new();
     let mut components = ComponentsBuilder::new().schema(
         ProblemDocument::name(),
@@ -56,7 +54,7 @@ fn document() -> Result<Value, serde_json::Error> {
     );
     let mut roles = Vec::new();
     let mut writes = Vec::new();
-    for route in routes::table() {
+    for route in table {
         let Some((schemas, operations)) = route.documentation else {
             continue;
         };
@@ -277,14 +275,6 @@ fn add_model_schemas(document: &mut Value) {
         .and_then(Value::as_object_mut)
     {
         schemas.extend(definitions);
-    }
-}
-
-/// `GET /openapi.json`.
-pub(crate) async fn show() -> Result<Response, Error> {
-    match &*RENDERED {
-        Ok(text) => Ok(([(CONTENT_TYPE, "application/json")], text.as_str()).into_response()),
-        Err(error) => Err(Error::Internal(error.as_str().into())),
     }
 }
 

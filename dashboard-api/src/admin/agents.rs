@@ -2,21 +2,23 @@
 
 use super::{ChangeQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
-use crate::fleet::Picture;
+use crate::fleet_view::FleetSnapshot;
 use crate::input::{Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use lanekeeper_model::GatewayName;
 
 /// The gateway of an agent, which must be known.
-fn gateway_of(picture: &Picture, instance: &str) -> Result<GatewayName, Error> {
-    picture.gateway_of(instance).ok_or_else(|| Error::NotFound {
-        kind: "agent",
-        name: instance.to_owned(),
-    })
+fn gateway_of(snapshot: &FleetSnapshot, instance: &str) -> Result<GatewayName, Error> {
+    snapshot
+        .gateway_of(instance)
+        .ok_or_else(|| Error::NotFound {
+            kind: "agent",
+            name: instance.to_owned(),
+        })
 }
 
 /// Take an agent out of service: it tells its load balancer that it is not ready, and ends what it
@@ -42,12 +44,12 @@ pub(crate) async fn drain(
     Path(id): Path<String>,
     Query(query): Query<ChangeQuery>,
 ) -> Result<StatusCode, Error> {
-    let picture = app.fleet.picture().await?;
-    let gateway = gateway_of(&picture, &id)?;
-    if picture.has_left(&id) {
+    let snapshot = app.fleet.snapshot().await?;
+    let gateway = gateway_of(&snapshot, &id)?;
+    if snapshot.has_left(&id) {
         return Err(Error::AgentGone);
     }
-    let live = picture.serving(&gateway, clock::now_ms());
+    let live = snapshot.serving(&gateway, clock::now_ms());
     let change = change(&caller, query.message)?;
     app.store.drain_agent(&gateway, &id, &live, &change).await?;
     app.announce_overrides(&gateway).await;
@@ -75,8 +77,8 @@ pub(crate) async fn undrain(
 ) -> Result<StatusCode, Error> {
     let change = change(&caller, query.message)?;
     app.store.undrain_agent(&id, &change).await?;
-    let picture = app.fleet.picture().await?;
-    if let Some(gateway) = picture.gateway_of(&id) {
+    let snapshot = app.fleet.snapshot().await?;
+    if let Some(gateway) = snapshot.gateway_of(&id) {
         app.announce_overrides(&gateway).await;
     }
     Ok(StatusCode::NO_CONTENT)
@@ -105,12 +107,12 @@ pub(crate) async fn forget(
     Query(query): Query<ChangeQuery>,
 ) -> Result<StatusCode, Error> {
     let change = change(&caller, query.message)?;
-    let picture = app.fleet.picture().await?;
-    let is_over = picture.is_over(&id, clock::now_ms());
+    let snapshot = app.fleet.snapshot().await?;
+    let is_over = snapshot.is_over(&id, clock::now_ms());
     if app.store.forget_agent(&id, is_over, &change).await? {
         app.announce_identity_revocation().await;
     }
-    if let Some(gateway) = picture.gateway_of(&id) {
+    if let Some(gateway) = snapshot.gateway_of(&id) {
         app.live.forget(&gateway, &id).await?;
     }
     app.fleet.wake();

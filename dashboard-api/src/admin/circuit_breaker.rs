@@ -70,7 +70,7 @@ pub(crate) async fn show(
         include_closed: true,
         ..ViewQuery::default()
     };
-    let view = breaker_state::view(&app, &app.fleet.picture().await?, query).await?;
+    let view = breaker_state::view(&app, &app.fleet.snapshot().await?, query).await?;
     Ok(axum::Json(by_provider(&view.cells, clock::now_ms())))
 }
 

@@ -1,14 +1,14 @@
 //! A gateway's document: read, replace, patch, and try without writing.
 
-use super::revisions::RevisionInfo;
 use super::structural_diff::{Difference, differences};
 use super::{ChangeQuery, change, merge_patch};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::{Error, Fault};
 use crate::input::document::{Document, MergePatch};
 use crate::input::precondition::{IfMatch, held, revision_tag};
 use crate::input::{Path, Query};
+use crate::revision_info::RevisionInfo;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;

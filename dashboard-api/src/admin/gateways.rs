@@ -2,7 +2,7 @@
 
 use super::{ChangeQuery, PageQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::document::Document;
@@ -93,7 +93,7 @@ pub(crate) async fn list(
     ),
     responses(
         (status = 201, description = "Created; ETag is the revision",
-         body = super::revisions::RevisionInfo),
+         body = crate::revision_info::RevisionInfo),
         (status = 400, description = "The document has errors; all are listed",
          body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
         (status = 409, description = "The name is taken",
@@ -119,7 +119,7 @@ pub(crate) async fn create(
         (LOCATION, format!("/admin/v1/gateways/{name}")),
         (ETAG, revision_tag(revision.number)),
     ];
-    let body = axum::Json(super::revisions::RevisionInfo::from(revision));
+    let body = axum::Json(crate::revision_info::RevisionInfo::from(revision));
     Ok((StatusCode::CREATED, headers, body).into_response())
 }
 
@@ -210,6 +210,6 @@ pub(crate) async fn delete(
 
 /// How many agents serve a gateway now.
 async fn live_agents(app: &App, gateway: &str) -> Result<usize, Error> {
-    let picture = app.fleet.picture().await?;
-    Ok(picture.live_agents(gateway, clock::now_ms()))
+    let snapshot = app.fleet.snapshot().await?;
+    Ok(snapshot.live_agents(gateway, clock::now_ms()))
 }

@@ -2,10 +2,10 @@
 
 use super::{ChangeQuery, change, config};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::{Error, Fault};
-use crate::fleet::Picture;
+use crate::fleet_view::FleetSnapshot;
 use crate::input::{Json, Path, Query, cursor};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -113,15 +113,15 @@ pub(crate) enum AckWord {
 }
 
 impl OverrideInfo {
-    fn new(row: OverrideRow, picture: &Picture) -> Self {
+    fn new(row: OverrideRow, snapshot: &FleetSnapshot) -> Self {
         let now_ms = clock::now_ms();
         let times = OrderTimes {
             created_ms: row.created_ms,
             released_ms: row.released_ms,
             now_ms,
         };
-        let records = picture.records_of(&row.gateway);
-        let mut acks = acknowledgements(&row.order, times, records, picture.windows());
+        let records = snapshot.records_of(&row.gateway);
+        let mut acks = acknowledgements(&row.order, times, records, snapshot.windows());
         let count = |state| acks.iter().filter(|ack| ack.state == state).count();
         let (pending, applied) = (count(AckState::Pending), count(AckState::Applied));
         acks.truncate(MAX_ACKS);
@@ -223,11 +223,11 @@ pub(crate) async fn list(
         .overrides(&gateway, before, standing_at_ms, limit + 1)
         .await?;
     let next_cursor = cursor::cut(&mut rows, limit, |row| row.order.number.to_string());
-    let picture = app.fleet.picture().await?;
+    let snapshot = app.fleet.snapshot().await?;
     Ok(axum::Json(OverridePage {
         overrides: rows
             .into_iter()
-            .map(|row| OverrideInfo::new(row, &picture))
+            .map(|row| OverrideInfo::new(row, &snapshot))
             .collect(),
         next_cursor,
     }))
@@ -258,8 +258,8 @@ pub(crate) async fn show(
         kind: "override",
         name: id,
     })?;
-    let picture = app.fleet.picture().await?;
-    Ok(axum::Json(OverrideInfo::new(row, &picture)))
+    let snapshot = app.fleet.snapshot().await?;
+    Ok(axum::Json(OverrideInfo::new(row, &snapshot)))
 }
 
 /// Give an order. Connected agents obey within a second.
@@ -324,8 +324,8 @@ pub(crate) async fn create(
             app.announce_overrides(&gateway).await;
             let id = &row.order.id;
             let location = format!("/admin/v1/gateways/{gateway}/overrides/{id}");
-            let picture = app.fleet.picture().await?;
-            let body = axum::Json(OverrideInfo::new(row, &picture));
+            let snapshot = app.fleet.snapshot().await?;
+            let body = axum::Json(OverrideInfo::new(row, &snapshot));
             return Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response());
         }
     }
@@ -361,8 +361,8 @@ pub(crate) async fn release(
     let change = change(&caller, query.message)?;
     let row = app.store.release_override(&gateway, &id, &change).await?;
     if row.released_ms != Some(change.now_ms) {
-        let picture = app.fleet.picture().await?;
-        return Ok(axum::Json(OverrideInfo::new(row, &picture)).into_response());
+        let snapshot = app.fleet.snapshot().await?;
+        return Ok(axum::Json(OverrideInfo::new(row, &snapshot)).into_response());
     }
     app.announce_overrides(&gateway).await;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -1,14 +1,14 @@
 //! One provider, lane or pool at a time. Each write is a whole new revision, checked as a whole.
 
 use super::config::{Next, write};
-use super::revisions::RevisionInfo;
 use super::{ChangeQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::document::Fragment;
 use crate::input::precondition::IfMatch;
 use crate::input::{Path, Query};
+use crate::revision_info::RevisionInfo;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;

@@ -3,12 +3,12 @@
 use super::config::{current, told};
 use super::{ChangeQuery, PageQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
-use crate::clock;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::document::Document;
 use crate::input::precondition::IfMatch;
 use crate::input::{Path, Query, cursor};
+use crate::revision_info::RevisionInfo;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
@@ -17,39 +17,6 @@ use serde_json::Value;
 
 /// Revisions of the largest page: each is read with its document.
 const MAX_PAGE: u32 = 50;
-
-/// One revision without its document.
-#[derive(serde::Serialize, utoipa::ToSchema)]
-pub(crate) struct RevisionInfo {
-    /// The gateway.
-    gateway: String,
-    /// The revision.
-    revision: u64,
-    /// SHA-256 of the document in canonical form, hex.
-    hash: String,
-    /// The name of the token that wrote it.
-    author: String,
-    /// Why it was written; may be empty.
-    message: String,
-    /// When it was written, RFC 3339.
-    created_at: String,
-    /// The revision it replaced; null for the first.
-    parent: Option<u64>,
-}
-
-impl From<Revision> for RevisionInfo {
-    fn from(revision: Revision) -> Self {
-        Self {
-            gateway: revision.gateway,
-            revision: revision.number,
-            hash: revision.hash,
-            author: revision.author,
-            message: revision.message,
-            created_at: clock::rfc3339(revision.created_ms),
-            parent: revision.parent,
-        }
-    }
-}
 
 /// One revision with its document.
 #[derive(serde::Serialize, utoipa::ToSchema)]

@@ -8,7 +8,7 @@ use self::form::{Start, StartForm};
 use self::view::{RolloutDetail, RolloutInfo, RolloutPage};
 use super::{ChangeQuery, PageQuery, change, config};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::{Error, Fault};
 use crate::input::document::{Document, Fragment};
@@ -242,8 +242,8 @@ pub(crate) async fn show(
     Path(path): Path<RolloutPath>,
 ) -> Result<axum::Json<RolloutDetail>, Error> {
     let stored = app.store.rollout(&path.gateway, path.revision).await?;
-    let picture = app.fleet.picture().await?;
-    let detail = RolloutDetail::new(stored, &picture, clock::now_ms());
+    let snapshot = app.fleet.snapshot().await?;
+    let detail = RolloutDetail::new(stored, &snapshot, clock::now_ms());
     Ok(axum::Json(detail))
 }
 

@@ -2,7 +2,7 @@
 
 use super::change;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::idempotency::Unrepeatable;

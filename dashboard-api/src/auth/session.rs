@@ -6,6 +6,7 @@
 
 use super::{UNKNOWN, origin, verify};
 use crate::app::App;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::Json;
@@ -109,10 +110,10 @@ pub(crate) async fn sign_in(
     tag = "session",
     responses((status = 200, description = "The token's name and role", body = Session))
 )]
-pub(crate) async fn show(caller: super::Caller) -> axum::Json<Session> {
+pub(crate) async fn show(caller: Caller) -> axum::Json<Session> {
     axum::Json(Session {
-        name: caller.0.name,
-        role: caller.0.role.as_str(),
+        name: caller.principal.name,
+        role: caller.principal.role.as_str(),
     })
 }
 
