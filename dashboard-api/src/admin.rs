@@ -26,7 +26,7 @@ use lanekeeper_store::{Change, TEXT_MAX};
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Where to go on: `next_cursor` of the page before.
+    /// Where to continue: `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Entries of the page, 1 to 250. Default 100.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]

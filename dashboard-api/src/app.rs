@@ -122,7 +122,7 @@ impl App {
             gateway: GatewayName::new(gateway),
         };
         if let Err(error) = self.live.publish(hint).await {
-            tracing::warn!(%error, gateway, "the hint about a new revision is lost");
+            tracing::warn!(%error, gateway, "failed to publish the hint about a new revision");
         }
         self.fleet.wake();
     }
@@ -134,7 +134,7 @@ impl App {
             gateway: GatewayName::new(gateway),
         };
         if let Err(error) = self.live.publish(hint).await {
-            tracing::warn!(%error, gateway, "the hint about overrides is lost");
+            tracing::warn!(%error, gateway, "failed to publish the hint about overrides");
         }
         self.fleet.wake();
     }
@@ -143,7 +143,7 @@ impl App {
     pub(crate) async fn announce_revocation(&self) {
         self.tokens.clear();
         if let Err(error) = self.live.publish(Hint::TokenRevoked).await {
-            tracing::warn!(%error, "the hint about a revoked token is lost");
+            tracing::warn!(%error, "failed to publish the hint about a revoked token");
         }
     }
 
@@ -151,7 +151,7 @@ impl App {
     /// they poll as well.
     pub(crate) async fn announce_identity_revocation(&self) {
         if let Err(error) = self.live.publish(Hint::Revocation).await {
-            tracing::warn!(%error, "the hint about a revoked identity is lost");
+            tracing::warn!(%error, "failed to publish the hint about a revoked identity");
         }
     }
 
@@ -183,7 +183,7 @@ impl App {
             let recorded = store.record_refused(action, &resource, reason, &change);
             let recorded = recorded.await;
             if let Err(error) = &recorded {
-                tracing::warn!(%error, action, "a refused attempt is not in the audit trail");
+                tracing::warn!(%error, action, "failed to record a refused attempt in the audit trail");
             }
             recorded
         });

@@ -29,7 +29,7 @@ const MAX_TOKEN_BYTES: usize = 256;
 const VERDICT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What is said of a token or session that lets nobody in, whatever the reason.
-const UNKNOWN: &str = "the token is unknown, revoked or expired";
+const UNKNOWN: &str = "invalid or expired token";
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -181,7 +181,7 @@ async fn keep(
     };
     let text = serde_json::to_string(&kept).map_err(|error| Error::Internal(error.into()))?;
     if let Err(error) = app.store.keep_answer(actor, attempt, &text).await {
-        tracing::warn!(%error, "the answer of a keyed write is not kept; its change is");
+        tracing::warn!(%error, "failed to store the response of an idempotent write; the change is stored");
     }
     Ok(Response::from_parts(parts, Body::from(body)))
 }

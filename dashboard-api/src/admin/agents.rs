@@ -21,8 +21,8 @@ fn gateway_of(snapshot: &FleetSnapshot, instance: &str) -> Result<GatewayName, E
         })
 }
 
-/// Take an agent out of service: it tells its load balancer that it is not ready, and ends what it
-/// has begun. It stays so across reconnects until it is taken back; a process that starts anew is
+/// Drain an agent: it reports itself as not ready to its load balancer, and finishes the requests it
+/// has begun. It stays drained across reconnects until it is undrained; a process that restarts is
 /// another agent.
 #[utoipa::path(
     post,
@@ -31,11 +31,8 @@ fn gateway_of(snapshot: &FleetSnapshot, instance: &str) -> Result<GatewayName, E
     tag = "agents",
     params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
     responses(
-        (status = 202, description = "Ordered; the agent's state becomes `draining` when it obeys"),
-        (status = 404, description = "There is no such agent",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "It has ended, or no other agent of its gateway takes requests",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 202, description = "Accepted; the agent's state becomes `draining` once it applies this"),
+        (status = 409, description = "The agent has ended, or no other agent of its gateway takes requests"),
     )
 )]
 pub(crate) async fn drain(
@@ -56,7 +53,7 @@ pub(crate) async fn drain(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// Take an agent back into service.
+/// Undrain an agent.
 #[utoipa::path(
     delete,
     path = "/admin/v1/agents/{id}/drain",
@@ -64,9 +61,8 @@ pub(crate) async fn drain(
     tag = "agents",
     params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
     responses(
-        (status = 204, description = "Ordered"),
-        (status = 404, description = "It is not out of service",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 204, description = "Accepted"),
+        (status = 404, description = "The agent is not drained"),
     )
 )]
 pub(crate) async fn undrain(
@@ -84,10 +80,10 @@ pub(crate) async fn undrain(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Forget an agent and revoke the certificate that it came with: every session that came with it ends
-/// within 5 s, and nobody is let in again by it. Only where the agent is over (it said goodbye, or is
-/// stale or gone) and a later process came with that certificate, the certificate stays. An agent
-/// without one, of a server without TLS, is forgotten only, and comes back with its next report.
+/// Forget an agent and revoke its certificate: every session under that certificate ends
+/// within 5 s, and no agent can connect with it again. Only if the agent has ended (it said goodbye, or is
+/// stale or gone) and a later process uses that certificate, the certificate stays valid. An agent
+/// without one, on a server without TLS, is only forgotten, and returns with its next report.
 #[utoipa::path(
     delete,
     path = "/admin/v1/agents/{id}",
@@ -95,9 +91,7 @@ pub(crate) async fn undrain(
     tag = "agents",
     params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
     responses(
-        (status = 204, description = "Forgotten, and its certificate, if it had one, revoked"),
-        (status = 404, description = "There is no such agent",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 204, description = "Forgotten; its certificate, if any, is revoked"),
     )
 )]
 pub(crate) async fn forget(

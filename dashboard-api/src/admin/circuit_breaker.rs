@@ -55,8 +55,6 @@ impl ProviderBreaker {
     responses(
         (status = 200, description = "Providers by name; one that is not listed is closed",
          body = BTreeMap<String, ProviderBreaker>),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn show(

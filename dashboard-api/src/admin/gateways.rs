@@ -94,10 +94,8 @@ pub(crate) async fn list(
     responses(
         (status = 201, description = "Created; ETag is the revision",
          body = crate::revision_info::RevisionInfo),
-        (status = 400, description = "The document has errors; all are listed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "The name is taken",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The document has errors; all are listed"),
+        (status = 409, description = "A gateway with this name already exists"),
     )
 )]
 pub(crate) async fn create(
@@ -133,8 +131,6 @@ pub(crate) async fn create(
     responses(
         (status = 200, description = "The gateway; ETag is its current revision", body = GatewayInfo),
         (status = 304, description = "The client holds this revision"),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn show(
@@ -171,12 +167,8 @@ pub(crate) async fn show(
     ),
     responses(
         (status = 204, description = "Deleted"),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 428, description = "Agents of it are live and If-Match is missing",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current"),
+        (status = 428, description = "The gateway has live agents, and If-Match is missing"),
     )
 )]
 pub(crate) async fn delete(

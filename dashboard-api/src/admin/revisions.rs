@@ -45,8 +45,6 @@ pub(crate) struct RevisionPage {
     params(("gateway" = String, Path, description = "The gateway's name"), PageQuery),
     responses(
         (status = 200, description = "A page of revisions", body = RevisionPage),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn list(
@@ -82,8 +80,6 @@ pub(crate) async fn list(
     ),
     responses(
         (status = 200, description = "The revision", body = RevisionDocument),
-        (status = 404, description = "There is no such revision",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn read(
@@ -112,12 +108,8 @@ pub(crate) async fn read(
     ),
     responses(
         (status = 200, description = "The new revision; ETag names it", body = RevisionInfo),
-        (status = 400, description = "The old document breaks a rule that came later",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such revision",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The old document breaks a rule that came later"),
+        (status = 412, description = "Another revision is current"),
     )
 )]
 pub(crate) async fn roll_back(

@@ -18,7 +18,7 @@ pub(crate) struct AgentsQuery {
     /// Only agents that are `live`, `stale`, `gone` or `draining`.
     #[param(inline, value_type = Option<ListedState>)]
     state: Option<String>,
-    /// Where to go on: `next_cursor` of the page before.
+    /// Where to continue: `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Entries of the page, 1 to 250. Default 100.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
@@ -96,8 +96,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The agent's instance")),
     responses(
         (status = 200, description = "The agent", body = ref("#/components/schemas/AgentView")),
-        (status = 404, description = "No such agent in the last day",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 404, description = "Not found among the agents of the last day"),
     )
 )]
 pub(crate) async fn show(

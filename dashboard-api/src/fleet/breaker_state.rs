@@ -134,8 +134,7 @@ pub(crate) async fn view(
         (status = 200, description = "The view; its weak ETag ignores what only the clock changes",
          body = ref("#/components/schemas/FleetView")),
         (status = 304, description = "Nothing but ages changed"),
-        (status = 400, description = "A parameter is unknown or cannot be used",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "A parameter is unknown or cannot be used"),
     )
 )]
 pub(crate) async fn show(

@@ -25,8 +25,8 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// stays under the five seconds within which a revocation acts.
 const RECHECK: Duration = Duration::from_secs(2);
 
-/// Follow the fleet's breakers: one `snapshot` event, then a `change` event whenever the view says
-/// something else. After a reconnect a snapshot comes first again.
+/// Follow the fleet's breakers: one `snapshot` event, then a `change` event whenever the view
+/// changes. After a reconnect a snapshot is sent first again.
 #[utoipa::path(
     get,
     path = "/api/v1/breaker-state/stream",
@@ -37,10 +37,8 @@ const RECHECK: Duration = Duration::from_secs(2);
         (status = 200, description = "Events: `snapshot` (a FleetView), `change` (a Change), \
          `heartbeat` after 10 s without another",
          body = String, content_type = "text/event-stream"),
-        (status = 429, description = "This token has 16 streams open already",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 503, description = "All streams are taken",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 429, description = "This token has 16 streams open already"),
+        (status = 503, description = "All event streams are in use"),
     )
 )]
 pub(crate) async fn follow(

@@ -190,7 +190,7 @@ pub(super) async fn take(
     );
     let mut partial = false;
     let mut missing = |what: &'static str, error: lanekeeper_store::Error| {
-        tracing::warn!(%error, what, "the snapshot of the fleet is partial");
+        tracing::warn!(%error, what, "the fleet snapshot is partial");
         partial = true;
         Failure {
             store: what,

@@ -41,7 +41,7 @@ pub struct Identity {
     pub gateway: String,
     /// The agent's display name when it enrolled.
     pub name: String,
-    /// What let it in: `join-tokens/ID` or `kubernetes/NAMESPACE/SERVICE_ACCOUNT`.
+    /// What it joined with: `join-tokens/ID` or `kubernetes/NAMESPACE/SERVICE_ACCOUNT`.
     pub origin: String,
     /// Enrolled, wall time in unix milliseconds.
     pub created_ms: u64,
