@@ -97,11 +97,11 @@ pub(crate) enum Command {
     Apply(ApplyArguments),
     /// Show what apply would change
     Diff(DiffArguments),
-    /// Order what a lane's breakers do, for a time: force open, force close, drain, reset
+    /// Override a lane's breakers for a time: force open, force close, drain, reset
     Override(OverrideArguments),
     /// Make the content of an earlier revision current again, as a new revision
     Rollback(RollbackArguments),
-    /// Show, hold, resume, abort or start the way of a revision to the agents
+    /// Show, start, pause, resume or abort a rollout
     Rollout(RolloutArguments),
     /// Follow the fleet's breakers as they change
     Watch(WatchArguments),
@@ -111,9 +111,9 @@ pub(crate) enum Command {
     Token(TokenArguments),
     /// List, create and revoke the tokens that agents join with
     JoinToken(JoinTokenArguments),
-    /// Replace the authority that agents' certificates come from
+    /// Replace the authority that signs agents' certificates
     Ca(CaArguments),
-    /// Print a script that makes a shell complete the words of this command
+    /// Print a shell completion script for this command
     Completion(CompletionArguments),
 }
 

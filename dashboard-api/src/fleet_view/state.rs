@@ -1,9 +1,8 @@
 //! What is known of all agents, kept up to date by news alone: reading a large fleet anew for every
-//! picture would cost as much as the fleet has agents, however quiet they are.
+//! snapshot would cost as much as the fleet has agents, however quiet they are.
 
-use super::remembered::{Memory, Remembered};
 use super::sharing::{self, Holders, Sharing};
-use crate::app::App;
+use super::stored_agents::{StoredAgents, StoredAgentsReader};
 use lanekeeper_model::fleet::{FleetIndex, FoldedFleet, GatewayCells};
 use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, GatewayName};
 use lanekeeper_store::{Changes, Cursor, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare};
@@ -37,19 +36,19 @@ impl SharedIndex {
 
 /// All agents that are known, and where they are known from.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct FleetState {
     cursor: Cursor,
-    live: BTreeMap<Key, Heard>,
+    live: BTreeMap<Key, Reported>,
     /// Agents that only the configuration store remembers.
-    remembered: Remembered,
+    stored: StoredAgents,
     /// Identities that several processes came with.
     holders: Holders,
-    pub(super) memory: Memory,
+    pub(super) reader: StoredAgentsReader,
     configured: Vec<GatewayCells>,
     shares: BTreeMap<String, KnownShare>,
 }
 
-struct Heard {
+struct Reported {
     record: Arc<AgentRecord>,
     at: Instant,
 }
@@ -59,15 +58,15 @@ struct KnownShare {
     read: Instant,
 }
 
-impl Gathered {
+impl FleetState {
     /// Where to read on in the live view.
     pub(super) fn cursor(&self) -> &Cursor {
         &self.cursor
     }
 
     /// Takes news of the live view.
-    pub(super) fn take_changes(&mut self, app: &App, changes: Changes, now: Instant) {
-        let mut index = app.fleet.index.lock();
+    pub(super) fn take_changes(&mut self, index: &SharedIndex, changes: Changes, now: Instant) {
+        let mut index = index.lock();
         let records: Vec<Arc<AgentRecord>> = changes
             .records
             .into_iter()
@@ -88,17 +87,17 @@ impl Gathered {
         }
         if !changes.gone.is_empty() {
             // Whoever forgets an agent forgets it in both stores.
-            self.memory.doubt();
+            self.reader.doubt();
         }
         for record in records {
             index.put(Arc::clone(&record));
-            self.live.insert(key(&record), Heard { record, at: now });
+            self.live.insert(key(&record), Reported { record, at: now });
         }
         self.cursor = changes.next;
         let expired: Vec<Key> = self
             .live
             .iter()
-            .filter(|(_, heard)| now.saturating_duration_since(heard.at) > RECORD_TTL)
+            .filter(|(_, reported)| now.saturating_duration_since(reported.at) > RECORD_TTL)
             .map(|(key, _)| key.clone())
             .collect();
         for key in &expired {
@@ -108,15 +107,15 @@ impl Gathered {
     }
 
     /// True for the word of a session that the agent has left, or from which it was sent away. A view that lost its
-    /// memory takes it from a replica that stood still meanwhile and believes to have the agent.
+    /// reader takes it from a replica that stood still meanwhile and believes to have the agent.
     fn is_outdated(&self, record: &AgentRecord) -> bool {
-        let remembered = self.remembered.get(&key(record));
-        remembered.is_some_and(|remembered| overrules(remembered, record))
+        let stored = self.stored.get(&key(record));
+        stored.is_some_and(|stored| overrules(stored, record))
     }
 
     /// An agent is not in the live view any more.
     fn lose(&self, index: &mut FleetIndex, key: &Key) {
-        match self.remembered.get(key) {
+        match self.stored.get(key) {
             Some(record) => index.put(Arc::clone(record)),
             None => index.remove(&key.0, &key.1),
         }
@@ -124,32 +123,32 @@ impl Gathered {
 
     /// Takes what the configuration store remembers. Such agents report nothing: they are silent, not
     /// closed.
-    pub(super) fn take_remembered(
+    pub(super) fn take_stored(
         &mut self,
-        app: &App,
-        (remembered, holders): (Remembered, Holders),
+        index: &SharedIndex,
+        (stored, holders): (StoredAgents, Holders),
     ) {
         self.holders = holders;
-        let mut index = app.fleet.index.lock();
-        let before = std::mem::replace(&mut self.remembered, remembered);
-        for (key, record) in &self.remembered {
-            let heard = self.live.get(key);
-            if heard.is_none_or(|heard| overrules(record, &heard.record)) {
+        let mut index = index.lock();
+        let before = std::mem::replace(&mut self.stored, stored);
+        for (key, record) in &self.stored {
+            let reported = self.live.get(key);
+            if reported.is_none_or(|reported| overrules(record, &reported.record)) {
                 self.live.remove(key);
                 index.put(Arc::clone(record));
             }
         }
         for key in before.into_keys() {
-            if !self.remembered.contains_key(&key) && !self.live.contains_key(&key) {
+            if !self.stored.contains_key(&key) && !self.live.contains_key(&key) {
                 index.remove(&key.0, &key.1);
             }
         }
     }
 
     /// Takes the cells that revisions have.
-    pub(super) fn take_cells(&mut self, app: &App, configured: &[GatewayCells]) {
+    pub(super) fn take_cells(&mut self, index: &SharedIndex, configured: &[GatewayCells]) {
         if self.configured != configured {
-            app.fleet.index.lock().configure(configured);
+            index.lock().configure(configured);
             self.configured = configured.to_vec();
         }
     }
@@ -171,30 +170,30 @@ impl Gathered {
     /// The agents that hold one identity with another, which lives too.
     pub(super) fn sharing(&self, now_ms: u64) -> Sharing {
         sharing::sharing(&self.holders, now_ms, |key| {
-            let heard = self.live.get(key).map(|heard| &heard.record);
-            heard.or_else(|| self.remembered.get(key)).map(|it| &**it)
+            let reported = self.live.get(key).map(|reported| &reported.record);
+            reported.or_else(|| self.stored.get(key)).map(|it| &**it)
         })
     }
 
     /// Every record, by gateway and instance.
     pub(super) fn records(&self) -> Vec<Arc<AgentRecord>> {
         let mut live = self.live.iter().peekable();
-        let mut records = Vec::with_capacity(self.live.len() + self.remembered.len());
-        for (key, record) in &self.remembered {
-            while let Some((_, heard)) = live.next_if(|(known, _)| *known < key) {
-                records.push(Arc::clone(&heard.record));
+        let mut records = Vec::with_capacity(self.live.len() + self.stored.len());
+        for (key, record) in &self.stored {
+            while let Some((_, reported)) = live.next_if(|(known, _)| *known < key) {
+                records.push(Arc::clone(&reported.record));
             }
             if live.peek().is_none_or(|(known, _)| *known != key) {
                 records.push(Arc::clone(record));
             }
         }
-        records.extend(live.map(|(_, heard)| Arc::clone(&heard.record)));
+        records.extend(live.map(|(_, reported)| Arc::clone(&reported.record)));
         records
     }
 }
 
 impl KnownShare {
-    /// How long ago the replica announced it. A view that lost its memory does not repeat it.
+    /// How long ago the replica announced it. A view that lost its reader does not repeat it.
     fn age(&self, now: Instant) -> Duration {
         self.last.age + now.saturating_duration_since(self.read)
     }
@@ -202,9 +201,9 @@ impl KnownShare {
 
 /// What the configuration store remembers is of a later session than what the live view has, or of the
 /// same one, from which the agent was sent away.
-fn overrules(remembered: &AgentRecord, heard: &AgentRecord) -> bool {
-    remembered.session_epoch > heard.session_epoch
-        || (remembered.session_epoch == heard.session_epoch && remembered.left && !heard.left)
+fn overrules(stored: &AgentRecord, reported: &AgentRecord) -> bool {
+    stored.session_epoch > reported.session_epoch
+        || (stored.session_epoch == reported.session_epoch && stored.left && !reported.left)
 }
 
 fn key(record: &AgentRecord) -> Key {

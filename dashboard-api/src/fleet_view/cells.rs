@@ -1,4 +1,4 @@
-//! Which cells a revision has: read and validated once, remembered while it matters.
+//! Which cells a revision has: read and validated once, stored while it matters.
 
 use lanekeeper_model::fleet::GatewayCells;
 use lanekeeper_model::ids::CellName;

@@ -1,8 +1,8 @@
-//! The agents that only the configuration store remembers, read beside the pictures: thousands of rows
-//! take a moment, and a picture that waited for them would show the news of that moment late.
+//! The agents that only the configuration store remembers, read beside the snapshots: thousands of rows
+//! take a moment, and a snapshot that waited for them would show the news of that moment late.
 
-use super::gather::Key;
 use super::sharing::{Holder, Holders};
+use super::state::Key;
 use crate::clock;
 use lanekeeper_model::AgentRecord;
 use lanekeeper_store::{ConfigStore, Error};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 /// Agents that were last seen longer ago are left out of every list: one day. Each process is an
 /// agent of its own, so what restarts often would fill them.
-const REMEMBERED_MS: u64 = 24 * 60 * 60 * 1000;
+const STORED_AGE_MAX_MS: u64 = 24 * 60 * 60 * 1000;
 /// They are read again at most this often, unless something shows that they changed.
 const FACTS_PERIOD: Duration = Duration::from_secs(1);
 /// The time between is this many times as long as reading them took.
@@ -23,25 +23,25 @@ const FACTS_EASE: u32 = 50;
 const READING_AGE_MAX: Duration = Duration::from_secs(10);
 
 /// Agents as silent records.
-pub(super) type Remembered = BTreeMap<Key, Arc<AgentRecord>>;
+pub(super) type StoredAgents = BTreeMap<Key, Arc<AgentRecord>>;
 
 /// Those agents, and the identities that several of them came with.
-pub(super) type News = (Remembered, Holders);
+pub(super) type StoredNews = (StoredAgents, Holders);
 
 /// Reads them now and then.
 #[derive(Default)]
-pub(super) struct Memory {
-    /// When they may be read again; `None` = now, and the picture waits for it.
+pub(super) struct StoredAgentsReader {
+    /// When they may be read again; `None` = now, and the snapshot waits for it.
     due: Option<Instant>,
     reading: Option<Reading>,
 }
 
 struct Reading {
     began: Instant,
-    task: JoinHandle<Result<(News, Duration), Error>>,
+    task: JoinHandle<Result<(StoredNews, Duration), Error>>,
 }
 
-impl Memory {
+impl StoredAgentsReader {
     /// Something shows that they changed. What is being read may be older than that.
     pub(super) fn doubt(&mut self) {
         self.due = None;
@@ -56,7 +56,7 @@ impl Memory {
     /// # Errors
     ///
     /// The store's. What it remembers is read again at the next call.
-    pub(super) async fn news(&mut self, store: &ConfigStore) -> Result<Option<News>, Error> {
+    pub(super) async fn poll(&mut self, store: &ConfigStore) -> Result<Option<StoredNews>, Error> {
         let now = clock::instant();
         if self
             .reading
@@ -88,13 +88,13 @@ impl Memory {
     }
 }
 
-async fn read(store: ConfigStore) -> Result<(News, Duration), Error> {
+async fn read(store: ConfigStore) -> Result<(StoredNews, Duration), Error> {
     let began = clock::instant();
     let facts = store.agent_facts(None).await?;
     let now_ms = clock::now_ms();
-    let (mut remembered, mut holders) = (Remembered::new(), Holders::new());
+    let (mut stored, mut holders) = (StoredAgents::new(), Holders::new());
     for mut facts in facts {
-        if now_ms.saturating_sub(facts.last_seen_ms) >= REMEMBERED_MS {
+        if now_ms.saturating_sub(facts.last_seen_ms) >= STORED_AGE_MAX_MS {
             continue;
         }
         let (identity, first_seen_ms) = (facts.identity.take(), facts.first_seen_ms);
@@ -108,9 +108,9 @@ async fn read(store: ConfigStore) -> Result<(News, Duration), Error> {
                 first_seen_ms,
             });
         }
-        remembered.insert(key, record);
+        stored.insert(key, record);
     }
     holders.retain(|_, processes| processes.len() > 1);
     let took = clock::instant().saturating_duration_since(began);
-    Ok(((remembered, holders), took))
+    Ok(((stored, holders), took))
 }

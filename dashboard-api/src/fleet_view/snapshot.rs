@@ -1,45 +1,44 @@
 //! One reading of everything the fleet view is made of.
 
 use super::cells::RevisionCells;
-use super::gather::Gathered;
 use super::sharing::{self, Sharing};
-use crate::app::App;
+use super::state::{FleetState, SharedIndex};
 use crate::clock;
 use crate::error::Error;
 use lanekeeper_model::fleet::{ExplainedOverride, FoldedFleet, agent_state};
 use lanekeeper_model::rollout::Rollout;
 use lanekeeper_model::{AgentRecord, AgentState, FreshWindows, GatewayName};
-use lanekeeper_store::{Course, OverrideRow};
+use lanekeeper_store::{ConfigStore, Course, LiveView, OverrideRow};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longest wait for one store: a picture that is partial in time beats a whole one too late.
+/// Longest wait for one store: a snapshot that is partial in time beats a whole one too late.
 const READ_TIMEOUT: Duration = Duration::from_secs(3);
-/// Longest wait for the configuration store when an earlier picture stands in for it. Well below
-/// the age up to which a picture serves requests, or it would be too old as soon as it is taken.
+/// Longest wait for the configuration store when an earlier snapshot stands in for it. Well below
+/// the age up to which a snapshot serves requests, or it would be too old as soon as it is taken.
 const READ_AGAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The records of all agents and the cells they should have, read at one time.
-pub(crate) struct Picture {
+pub(crate) struct FleetSnapshot {
     /// When it was taken.
     pub(super) taken: Instant,
     /// Every agent that is known, by gateway and instance.
-    pub(super) records: Vec<Arc<AgentRecord>>,
-    /// All of them put together, by the server's clock at [`Picture::now_ms`].
-    pub(super) folded: FoldedFleet,
+    pub(crate) records: Vec<Arc<AgentRecord>>,
+    /// All of them put together, by the server's clock at [`FleetSnapshot::now_ms`].
+    pub(crate) folded: FoldedFleet,
     /// The wall time that ages are told by, in unix milliseconds.
-    pub(super) now_ms: u64,
+    pub(crate) now_ms: u64,
     /// The current revision and hash of each gateway.
-    pub(super) targets: BTreeMap<GatewayName, (u64, String)>,
+    pub(crate) targets: BTreeMap<GatewayName, (u64, String)>,
     /// The rollouts that decide who has the current revision already.
     rollouts: BTreeMap<GatewayName, Rollout>,
     /// The operators' orders that stand.
-    pub(super) overrides: BTreeMap<GatewayName, Vec<ExplainedOverride>>,
+    pub(crate) overrides: BTreeMap<GatewayName, Vec<ExplainedOverride>>,
     /// The agents that hold one certificate with another.
     sharing: Sharing,
     /// True when the live view or the store did not answer and older records stand in.
-    pub(super) partial: bool,
+    pub(crate) partial: bool,
     /// Set when there is nothing at all to show.
     failure: Option<Failure>,
 }
@@ -50,7 +49,7 @@ struct Failure {
     reason: String,
 }
 
-impl Picture {
+impl FleetSnapshot {
     /// When agents count as stale and gone.
     pub(crate) fn windows(&self) -> FreshWindows {
         FreshWindows::default()
@@ -81,7 +80,7 @@ impl Picture {
     }
 
     /// True when a process is known to live no more: it said goodbye, or every store answers and none
-    /// has heard of it lately.
+    /// has reported of it lately.
     pub(crate) fn is_over(&self, instance: &str, now_ms: u64) -> bool {
         let record = self.records.iter().find(|it| it.instance == instance);
         match record.map(|record| (record.left, agent_state(record, now_ms, self.windows()))) {
@@ -92,7 +91,7 @@ impl Picture {
     }
 
     /// What is to be said of an agent whose certificate another living process holds.
-    pub(super) fn shares_identity(&self, record: &AgentRecord) -> Option<String> {
+    pub(crate) fn shares_identity(&self, record: &AgentRecord) -> Option<String> {
         sharing::problem_of(&self.sharing, record)
     }
 
@@ -135,12 +134,12 @@ impl Picture {
     }
 
     /// Whether there is anything to show.
-    pub(super) fn is_usable(&self) -> bool {
+    pub(crate) fn is_usable(&self) -> bool {
         self.failure.is_none()
     }
 
-    /// The picture itself, or why there is none.
-    pub(super) fn usable(self: Arc<Self>) -> Result<Arc<Self>, Error> {
+    /// The snapshot itself, or why there is none.
+    pub(crate) fn usable(self: Arc<Self>) -> Result<Arc<Self>, Error> {
         match &self.failure {
             None => Ok(self),
             Some(Failure { store, reason }) => {
@@ -153,32 +152,45 @@ impl Picture {
     }
 }
 
-/// Takes a picture. What cannot be read stays as it was in the picture `before`, and the new one
+/// Where a snapshot is read from.
+pub(super) struct Sources<'a> {
+    /// Targets, rollouts, overrides and the agents of the last day.
+    pub(super) store: &'a ConfigStore,
+    /// What the agents last reported.
+    pub(super) live: &'a dyn LiveView,
+    /// The packed fleet.
+    pub(super) index: &'a SharedIndex,
+}
+
+/// Takes a snapshot. What cannot be read stays as it was in the snapshot `before`, and the new one
 /// says that it is partial.
 pub(super) async fn take(
-    app: &App,
+    sources: &Sources<'_>,
     cells: &mut RevisionCells,
-    gathered: &mut Gathered,
-    before: Option<Arc<Picture>>,
-) -> Picture {
+    state: &mut FleetState,
+    before: Option<Arc<FleetSnapshot>>,
+) -> FleetSnapshot {
     let taken = clock::instant();
-    let before = before.filter(|picture| picture.failure.is_none());
-    let mut memory = std::mem::take(&mut gathered.memory);
+    let before = before.filter(|snapshot| snapshot.failure.is_none());
+    let mut reader = std::mem::take(&mut state.reader);
     let config = match before {
         Some(_) => ("configuration store", READ_AGAIN_TIMEOUT),
         None => ("configuration store", READ_TIMEOUT),
     };
     let live = ("live view", READ_TIMEOUT);
-    let (changes, shares, remembered, courses, orders) = tokio::join!(
-        in_time(live, app.live.changes(gathered.cursor())),
-        in_time(live, app.live.shares()),
-        in_time(config, memory.news(&app.store)),
-        in_time(config, app.store.courses()),
-        in_time(config, app.store.all_standing_overrides(clock::now_ms()))
+    let (changes, shares, stored, courses, orders) = tokio::join!(
+        in_time(live, sources.live.changes(state.cursor())),
+        in_time(live, sources.live.shares()),
+        in_time(config, reader.poll(sources.store)),
+        in_time(config, sources.store.courses()),
+        in_time(
+            config,
+            sources.store.all_standing_overrides(clock::now_ms())
+        )
     );
     let mut partial = false;
     let mut missing = |what: &'static str, error: lanekeeper_store::Error| {
-        tracing::warn!(%error, what, "the picture of the fleet is partial");
+        tracing::warn!(%error, what, "the fleet snapshot is partial");
         partial = true;
         Failure {
             store: what,
@@ -187,14 +199,14 @@ pub(super) async fn take(
     };
 
     let mut failure = None;
-    gathered.memory = memory;
-    match remembered {
-        Ok(Some(remembered)) => gathered.take_remembered(app, remembered),
+    state.reader = reader;
+    match stored {
+        Ok(Some(stored)) => state.take_stored(sources.index, stored),
         Ok(None) => {}
         Err(error) => drop(missing("configuration store", error)),
     }
     match changes {
-        Ok(changes) => gathered.take_changes(app, changes, taken),
+        Ok(changes) => state.take_changes(sources.index, changes, taken),
         Err(error) => {
             let fault = missing("live view", error);
             if before.is_none() {
@@ -229,17 +241,17 @@ pub(super) async fn take(
                 .unwrap_or_default()
         }
     };
-    let share_missing = gathered.take_shares(shares, taken);
+    let share_missing = state.take_shares(shares, taken);
 
-    let records = gathered.records();
-    let gateways = cells.of(&app.store, &targets, &records).await;
-    gathered.take_cells(app, &gateways);
+    let records = state.records();
+    let gateways = cells.of(sources.store, &targets, &records).await;
+    state.take_cells(sources.index, &gateways);
     let now_ms = clock::now_ms();
-    Picture {
+    FleetSnapshot {
         taken,
-        folded: app.fleet.index.fold(now_ms, FreshWindows::default()),
+        folded: sources.index.fold(now_ms, FreshWindows::default()),
         now_ms,
-        sharing: gathered.sharing(now_ms),
+        sharing: state.sharing(now_ms),
         records,
         targets,
         rollouts,

@@ -1,7 +1,7 @@
 //! Processes that live under one identity: a cache folder with an agent's key was copied. A restart
 //! leaves two for a moment, the old one and the new one, of which nothing is said.
 
-use super::gather::Key;
+use super::state::Key;
 use lanekeeper_model::fleet::agent_state;
 use lanekeeper_model::{AgentRecord, AgentState, FreshWindows};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ const NAMED_MAX: usize = 3;
 /// A process that came with an identity.
 pub(super) struct Holder {
     pub(super) key: Key,
-    /// When it was first heard of, unix milliseconds.
+    /// When it was first reported of, unix milliseconds.
     pub(super) first_seen_ms: u64,
 }
 
