@@ -56,7 +56,7 @@ async fn of_all_protocols(agents: usize, breaker: &Value) -> Fleet {
 
 #[tokio::test]
 async fn real_clients_see_no_failure_of_500_calls_while_one_provider_fails() {
-    // A short cooldown, so that each fault is met again and again and not only until the lane opens.
+    // A short cooldown, so that each fault is met again and not only until the lane opens.
     let breaker = json!({"base_cooldown_secs": 1, "max_cooldown_secs": 2, "jitter_ratio": 0,
         "jitter_floor_secs": 0, "park_secs": 0.2});
     let fleet = of_all_protocols(3, &breaker).await;
@@ -94,7 +94,7 @@ async fn real_clients_see_no_failure_of_500_calls_while_one_provider_fails() {
 }
 
 #[tokio::test]
-async fn a_stream_that_dies_after_content_is_told_to_the_caller_and_not_repeated() {
+async fn a_stream_that_dies_after_content_is_reported_to_the_caller_and_not_repeated() {
     let fleet = of_all_protocols(1, &json!({})).await;
     fleet
         .set_fault(json!({"cut_after_frames": 3}))

@@ -17,7 +17,7 @@ fn write(path: &Path, document: &Value) -> String {
 }
 
 #[tokio::test]
-async fn check_tells_every_problem_and_exits_with_3() {
+async fn check_reports_every_problem_and_exits_with_3() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(
@@ -266,7 +266,7 @@ async fn commands_take_what_people_are_used_to_type() {
         assert_eq!(
             *code == 0,
             said.is_empty(),
-            "errors alone are told there: {case}"
+            "only errors are printed there: {case}"
         );
     }
     let agents = lanekeeper(&["get", "agents", "edge", "-o", "name"], &environment).await;

@@ -64,7 +64,8 @@ pub(crate) async fn start(folder: &Path) -> Halves {
 }
 
 impl Halves {
-    /// Starts agents `node-0` and up of the gateway `edge`, in turn on one control plane and the other.
+    /// Starts agents `node-0` and up of the gateway `edge`, in turn on one control plane and the
+    /// other.
     pub(crate) async fn agents(&self, folder: &Path, count: usize) -> Vec<Process> {
         let mut agents = Vec::new();
         for number in 0..count {

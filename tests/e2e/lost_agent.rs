@@ -73,7 +73,7 @@ async fn a_killed_agent_is_stale_within_35_s_and_never_counted_as_closed() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_told_to_stop_drains_and_leaves_at_once() {
+async fn an_agent_that_is_asked_to_stop_drains_and_leaves_at_once() {
     let mut fleet = Fleet::start(Options {
         agents: 2,
         ..Options::default()

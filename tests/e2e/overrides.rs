@@ -1,4 +1,5 @@
-//! Operators' orders from the API to every agent: how fast, how they end, and what they do to traffic.
+//! Operators' overrides from the API to every agent: how fast, how they end, and what they do to
+//! traffic.
 
 use crate::halves;
 use futures_util::StreamExt;
@@ -27,7 +28,7 @@ fn order(action: &str, ttl_secs: u64) -> Value {
         "reason": "the east burns"})
 }
 
-/// Gives an order that must be taken.
+/// Sets an override that must be accepted.
 async fn give(fleet: &Fleet, order: &Value) -> Value {
     let answer = fleet.post(OVERRIDES, order).await.unwrap();
     let status = answer.status();
@@ -81,7 +82,7 @@ async fn ordered(fleet: &Fleet) -> Result<Vec<Value>, String> {
 
 /// Waits until the agents are ordered just that; returns how long that took.
 async fn are_ordered(fleet: &Fleet, wanted: &[Value], bound: Duration) -> Duration {
-    let what = format!("orders are {wanted:?}");
+    let what = format!("overrides are {wanted:?}");
     let ((), took) = eventually(&what, bound, || async {
         match ordered(fleet).await? {
             now if now == wanted => Ok(()),
@@ -176,7 +177,7 @@ async fn order_is_in_force_on_three_agents_within_a_second_and_released_as_fast(
         slowest = slowest.max(asked.elapsed());
         release(&fleet, &given).await;
     }
-    println!("slowest of 10 orders: {slowest:?}");
+    println!("slowest of 10 overrides: {slowest:?}");
     assert!(slowest < IN_FORCE_BOUND, "{slowest:?}");
 }
 
@@ -188,7 +189,7 @@ async fn order_ends_by_itself_while_the_server_is_dead_and_does_not_come_back() 
     let force_open = give(&fleet, &order("force_open", TTL_SECS)).await;
     are_ordered(&fleet, &vec![json!("force_open"); 3], IN_FORCE_BOUND).await;
     fleet.server.kill().await;
-    // One that restarts without the server still obeys what it was told before.
+    // One that restarts without the server still obeys what it received before.
     let kept = fleet.data_dir().with_file_name("cache-2").join("orders");
     eventually("the order is kept", BOUND, || async {
         kept.exists().then_some(()).ok_or("no file".to_owned())
@@ -212,7 +213,7 @@ async fn order_ends_by_itself_while_the_server_is_dead_and_does_not_come_back() 
     .await;
     are_ordered(&fleet, &vec![Value::Null; 3], BOUND).await;
     let took = given.elapsed();
-    println!("an order of {ttl:?} ended without the server after {took:?}");
+    println!("an override of {ttl:?} ended without the server after {took:?}");
     assert!(took < ttl + Duration::from_secs(1), "{took:?}");
     assert!(arrivals_of_30(&fleet, "gpt-east").await > 5);
 
@@ -523,7 +524,7 @@ async fn order_given_at_one_replica_reaches_agents_of_all_and_is_shown_alike_by_
 }
 
 #[tokio::test]
-async fn operator_orders_looks_and_releases_from_the_command_line() {
+async fn an_operator_overrides_looks_and_releases_from_the_command_line() {
     let fleet = Fleet::start(Options::default()).await.unwrap();
     let url = fleet.server.url("http");
     let environment = [

@@ -212,17 +212,17 @@ async fn a_canary_that_lacks_a_variable_rolls_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_canary_that_nobody_is_waits_and_is_told_of_until_a_newer_write_or_an_abort() {
+async fn a_canary_that_nobody_is_waits_and_is_reported_until_a_newer_write_or_an_abort() {
     let plan = json!({"canary": {"labels": {"tier": "nobody"}}});
     let fleet = start(staged(0, plan)).await;
     change(&fleet, 1, 7).await;
     let is_waiting =
         |rollout: &Value| rollout["waits_for"] == "a live agent in the stage tier=nobody";
     until(&fleet, 2, "it waits", STEP_BOUND, is_waiting).await;
-    eventually("the metric tells of it", STEP_BOUND, || async {
+    eventually("the metric shows it", STEP_BOUND, || async {
         let metrics = metrics(&fleet).await;
-        let is_told = metrics.contains("lanekeeper_rollouts_waiting 1");
-        is_told.then_some(()).ok_or(metrics)
+        let is_shown = metrics.contains("lanekeeper_rollouts_waiting 1");
+        is_shown.then_some(()).ok_or(metrics)
     })
     .await;
     change(&fleet, 2, 8).await;

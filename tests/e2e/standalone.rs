@@ -105,7 +105,7 @@ async fn an_agent_serves_its_file_and_keeps_the_running_one_when_a_change_is_bad
 }
 
 #[tokio::test]
-async fn a_bad_file_at_start_is_told_with_every_problem() {
+async fn a_bad_file_at_start_is_reported_with_every_problem() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(
@@ -192,11 +192,11 @@ async fn no_key_is_ever_logged() {
             ] {
                 let answer = request.send().await.unwrap();
                 let status = answer.status().as_u16();
-                // The lane's own refusal is told once; then it is out.
+                // The lane's own refusal is reported once; then it is out.
                 if *key == KEYS[2] || lane != "refused" {
                     assert_eq!(status == 401, *key == KEYS[2], "{lane}");
                 }
-                // What a provider says of a request is told as it is.
+                // What a provider says of a request is relayed as it is.
                 if lane != "wrong" {
                     seen += &answer.text().await.unwrap();
                 }
@@ -215,6 +215,6 @@ async fn no_key_is_ever_logged() {
     for key in KEYS {
         let line = log.lines().find(|line| line.contains(key));
         assert_eq!(line, None, "{key} is logged");
-        assert!(!seen.contains(key), "{key} is told");
+        assert!(!seen.contains(key), "{key} is shown");
     }
 }

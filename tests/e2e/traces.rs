@@ -312,8 +312,8 @@ async fn unusable_endpoint_is_refused_at_the_start() {
         .await
         .unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(told.contains("--otlp-endpoint"), "{told}");
+    let printed = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(printed.contains("--otlp-endpoint"), "{printed}");
 }
 
 fn hex(bytes: &[u8]) -> String {

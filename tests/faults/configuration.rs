@@ -16,7 +16,8 @@ const BOUND: Duration = Duration::from_secs(45);
 async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
     const COMMITS: u64 = 1_000;
     const WRITERS: usize = 8;
-    /// Ten seconds where nothing else runs; the rest is for a machine that builds and tests meanwhile.
+    /// Ten seconds where nothing else runs; the rest is for a machine that builds and tests
+    /// meanwhile.
     const COMMITS_BOUND: Duration = Duration::from_secs(60);
     let cluster = Cluster::start(2, 2).await.unwrap();
     let history = cluster.watch();
@@ -214,11 +215,11 @@ async fn a_revision_that_the_canary_refuses_goes_no_further_and_is_taken_back() 
     .await;
     history.wrote(&Written::Confirmed(back));
     cluster.converged(back, BOUND).await;
-    let told = (0..4).filter(|number| {
+    let asked = (0..4).filter(|number| {
         let log = cluster.folder().join(format!("agent-{number}.log"));
         std::fs::read_to_string(log).unwrap().contains("refused")
     });
-    assert_eq!(told.count(), 1, "only the canary was asked");
+    assert_eq!(asked.count(), 1, "only the canary was asked");
     history.judge(&cluster).await;
 }
 

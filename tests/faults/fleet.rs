@@ -82,7 +82,7 @@ async fn a_herd_comes_back_spread_over_time_even_when_its_server_dies_again() {
     assert_eq!(ended, Some(0), "an orderly end with {HERD} sessions");
     cluster.restart_control_plane(0).await.unwrap();
     sessions(&cluster, HERD + 1, BACK).await;
-    println!("all back {:?} after it was told to end", third.elapsed());
+    println!("all back {:?} after it was asked to stop", third.elapsed());
 
     let dials: Vec<_> = proxy
         .accepted()
@@ -201,7 +201,7 @@ async fn two_processes_of_one_name_are_two_agents_and_a_copied_instance_is_refus
         panic!("the copy of a living instance is let in");
     };
     assert_eq!(goodbye.reason, GoodbyeReason::Duplicate);
-    eventually("every API tells of the copy", BACK, || async {
+    eventually("every API shows the copy", BACK, || async {
         for api in [0, 1] {
             let path = format!("/api/v1/agents/{instance}");
             let agent = cluster.get(api, &path).await.map_err(|e| e.to_string())?;

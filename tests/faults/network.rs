@@ -1,5 +1,5 @@
-//! What networks and frozen peers do to sessions: silence that neither end notices, resets, latency,
-//! readers that do not read.
+//! What networks and frozen peers do to sessions: silence that neither end notices, resets,
+//! latency, readers that do not read.
 
 use futures_util::{StreamExt, stream};
 use lanekeeper_model::Report;
