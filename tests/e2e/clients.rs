@@ -1,8 +1,7 @@
 //! The vendors' client packages see no failure while one provider fails in every way.
 
-use lanekeeper_tests::{Fleet, Options, run_clients};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, run_clients};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 const CALLS_PER_FAULT: u64 = 125;
 /// The two lanes of each pool.
@@ -50,7 +49,7 @@ async fn of_all_protocols(agents: usize, breaker: &Value) -> Fleet {
     }
     let put = fleet.put_config(&document, 1).await.unwrap();
     assert!(put.status().is_success(), "{put:?}");
-    fleet.applied(2, agents, Duration::from_secs(20)).await;
+    fleet.applied(2, agents, LIVENESS).await;
     fleet
 }
 

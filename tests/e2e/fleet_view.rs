@@ -1,6 +1,6 @@
 //! What the fleet sees of a failing lane, and how it recovers.
 
-use lanekeeper_tests::{Fleet, Options, eventually, holds_for};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, eventually, holds_for};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -76,7 +76,7 @@ async fn an_open_lane_is_seen_on_3_of_3_is_probed_once_a_cooldown_and_closes() {
     fleet.clear_faults().await.unwrap();
     let before = probes.last().unwrap()["seq"].as_u64().unwrap();
     let lifted = Instant::now();
-    eventually("closed on 3 of 3", Duration::from_secs(15), || async {
+    eventually("closed on 3 of 3", LIVENESS, || async {
         traffic(&fleet).await?;
         let cell = cell_state(&fleet).await?;
         if cell["agents"]["closed"] == 3 {

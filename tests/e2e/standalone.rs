@@ -1,9 +1,8 @@
 //! An agent alone with a file.
 
-use lanekeeper_tests::{Process, eventually, http_client};
+use lanekeeper_tests::{LIVENESS, Process, eventually, http_client};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::Duration;
 
 /// The digest of "SECRET-OF-CALLER".
 const KEY_SHA256: &str = "3ceaad0f05b275e94dfe3e62ac4a67e6e2c4c5060a8e16277f33bf4ab479c058";
@@ -67,16 +66,12 @@ async fn an_agent_serves_its_file_and_keeps_the_running_one_when_a_change_is_bad
     };
     std::fs::write(&file, "gateway: alone\npoools: {}\n").unwrap();
     agent.signal("HUP").await;
-    eventually(
-        "the bad file is refused",
-        Duration::from_secs(5),
-        || async {
-            match metric("lanekeeper_config_rejects_total").await {
-                Some(count) if count >= 1.0 => Ok(()),
-                other => Err(format!("{other:?} rejects")),
-            }
-        },
-    )
+    eventually("the bad file is refused", LIVENESS, || async {
+        match metric("lanekeeper_config_rejects_total").await {
+            Some(count) if count >= 1.0 => Ok(()),
+            other => Err(format!("{other:?} rejects")),
+        }
+    })
     .await;
     assert_eq!(call().await, 200, "the running configuration is gone");
 
@@ -84,7 +79,7 @@ async fn an_agent_serves_its_file_and_keeps_the_running_one_when_a_change_is_bad
     std::fs::write(&file, renamed).unwrap();
     eventually(
         "the good file is taken without a signal",
-        Duration::from_secs(5),
+        LIVENESS,
         || async {
             match call().await {
                 404 => Ok(()),

@@ -356,7 +356,7 @@ async fn unaffected(cluster: &Cluster, history: &History, weight: u64) {
     let document = cluster.document(weight);
     let written = cluster.commit(history, 0, &document).await;
     assert_eq!(written, Written::Confirmed(weight));
-    let took = cluster.converged(weight, Duration::from_secs(5)).await;
+    let took = cluster.converged(weight, BACK).await;
     println!("meanwhile revision {weight} was everywhere after {took:?}");
 }
 

@@ -106,7 +106,7 @@ async fn who_has_an_expired_a_foreign_or_a_revoked_certificate_is_kept_out_and_s
     )
     .await;
     for number in 0..3 {
-        cluster.serves(number, 1, Duration::from_secs(1)).await;
+        cluster.serves(number, 1, BOUND).await;
     }
 
     for number in 0..3 {
