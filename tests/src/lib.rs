@@ -8,16 +8,18 @@ mod eventually;
 mod fault_proxy;
 mod fleet;
 mod history;
+mod pace;
 mod process;
 mod python;
 
 pub use binary::{repository, target_folder};
 pub use cluster::{Cluster, GATEWAY, Written};
 pub use command::command;
-pub use eventually::{eventually, holds_for};
+pub use eventually::{LIVENESS, eventually, holds_for};
 pub use fault_proxy::FaultProxy;
 pub use fleet::{Fleet, Options};
 pub use history::History;
+pub use pace::Pace;
 pub use process::Process;
 pub use python::{Tally, run_clients, run_routes};
 
