@@ -10,6 +10,7 @@ mod observe;
 mod ops;
 pub mod plane;
 mod probe;
+mod proof;
 mod request;
 pub mod revision;
 mod run;

@@ -9,8 +9,8 @@ pub(crate) mod rotation;
 mod select;
 
 use crate::lanes::cells::{CellSet, CellSlot};
-use crate::lanes::lane::Permit;
-use crate::lanes::snapshot::Lane;
+use crate::lanes::lane::Lane;
+use crate::lanes::lane::state::Permit;
 use crate::observe::metrics::PoolMetrics;
 use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::{

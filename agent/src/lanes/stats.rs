@@ -3,7 +3,8 @@
 mod words;
 
 use crate::lanes::cells::CellSlot;
-use crate::lanes::snapshot::{Lane, Provider};
+use crate::lanes::lane::Lane;
+use crate::lanes::provider::Provider;
 use lanekeeper_breaker::{Selectable, State, View};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use serde::Serialize;

@@ -10,9 +10,8 @@ mod labels;
 mod outcomes;
 
 pub(crate) use handles::{CellMetrics, CellSeries, PoolMetrics, ProviderMetrics};
-pub(crate) use outcomes::{AttemptOutcome, RequestOutcome};
+pub(crate) use outcomes::{AttemptOutcome, ProbeOutcome, RequestOutcome};
 
-use crate::probe::ProbeOutcome;
 use handles::LazySeries;
 use histogram::{Edges, Histogram};
 use labels::{

@@ -6,7 +6,7 @@
 mod opening;
 
 use crate::clock;
-use crate::lanes::snapshot::Lane;
+use crate::lanes::lane::Lane;
 use crate::observe::trace::AttemptTrace;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};

@@ -15,11 +15,11 @@ use crate::lanes::pool::Pool;
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::RequestTrace;
-use crate::plane::Worker;
 use crate::request::attempt::Asked;
 use crate::request::failover::{self, Job};
+use crate::request::guard::RequestGuard;
 use crate::request::reply::{self, Body, RequestId};
-use crate::request::visit::Visit;
+use crate::request::worker::Worker;
 use bytes::Bytes;
 use door::{Cors, Origin};
 use futures_util::FutureExt as _;
@@ -184,10 +184,12 @@ async fn answer(
         return busy("no_configuration");
     };
     let most = snapshot.limits.inbound_max;
-    let Some(mut visit) = Visit::begin(worker.counters(), most, worker.cut(), asking.began) else {
+    let Some(mut request) =
+        RequestGuard::begin(worker.counters(), most, worker.deadline(), asking.began)
+    else {
         return busy("inbound_limit");
     };
-    visit.traced(trace);
+    request.traced(trace);
     let admitted = snapshot.clients.admit(
         &asking.head.headers,
         asking
@@ -199,7 +201,7 @@ async fn answer(
     let caller = match admitted {
         Ok(caller) => caller,
         Err(refused) => {
-            visit.end(RequestOutcome::ClientFault);
+            request.end(RequestOutcome::ClientFault);
             let Asking { head, body, .. } = asking;
             Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
             return refuse(&match refused {
@@ -212,7 +214,7 @@ async fn answer(
     };
     let served = match found {
         Ok(route) => {
-            let trace = visit.trace();
+            let trace = request.trace();
             serve(worker, &snapshot, &caller, route, asking, trace).await
         }
         Err(_) => {
@@ -221,15 +223,15 @@ async fn answer(
             Err(ErrorKind::NoRoute)
         }
     };
-    visit.hold(caller);
+    request.hold(caller);
     match served {
-        Ok(Served::Job { job, pool, waited }) => failover::run(job, pool, visit, waited).await,
+        Ok(Served::Job { job, pool, waited }) => failover::run(job, pool, request, waited).await,
         Ok(Served::Document(document)) => {
-            visit.end(RequestOutcome::Ok);
+            request.end(RequestOutcome::Ok);
             reply::document(&document, id)
         }
         Err(kind) => {
-            visit.end(match kind {
+            request.end(match kind {
                 ErrorKind::ShuttingDown | ErrorKind::Busy => RequestOutcome::Failed,
                 _ => RequestOutcome::ClientFault,
             });
@@ -283,12 +285,12 @@ async fn serve(
     let query = head.uri.query().map(str::to_owned);
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let upload_began = clock::now();
-    let cut = worker.cut();
+    let shutdown = worker.deadline();
     let held = {
         let share = worker.bodies().share(BODIES_MAX_BYTES);
         let limits = &snapshot.limits;
         let mut reading = pin!(body::read(body, &mut head.headers, limits, share));
-        poll_fn(|cx| cut.bound(reading.as_mut().poll(cx))).await
+        poll_fn(|cx| shutdown.bound(reading.as_mut().poll(cx))).await
     };
     let held = held
         .ok_or(ErrorKind::ShuttingDown)?

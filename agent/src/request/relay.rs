@@ -5,18 +5,18 @@
 //! upstream had nothing to give, so a caller that reads slowly is never taken for a stalled lane.
 
 use crate::clock;
-use crate::lanes::cells::{Circumstances, Proof};
-use crate::lanes::grant::Grant;
+use crate::lanes::attempt_guard::AttemptGuard;
 use crate::observe::metrics::RequestOutcome;
+use crate::proof::{Circumstances, Proof};
 use crate::request::attempt::Running;
-use crate::request::cut::Cut;
-use crate::request::visit::{Counters, Visit};
+use crate::request::guard::{Counters, RequestGuard};
+use crate::request::shutdown_deadline::ShutdownDeadline;
 use crate::upstream;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::Dialect;
-use lanekeeper_protocol::classify::{Disposition, Rules, Verdict};
+use lanekeeper_protocol::classify::{Rules, Verdict};
 use lanekeeper_protocol::error_body::{self, ErrorKind};
 use lanekeeper_protocol::frames::{self, FrameKind};
 use lanekeeper_protocol::sse::{self, SseReader};
@@ -53,7 +53,7 @@ pub(crate) struct Origin {
     pub(crate) passthrough: bool,
     pub(crate) counters: Arc<Counters>,
     /// Set when the agent's grace for running answers is over.
-    pub(crate) cut: Cut,
+    pub(crate) shutdown: ShutdownDeadline,
 }
 
 /// The body of a relayed answer.
@@ -76,7 +76,7 @@ pub(crate) struct Relay {
     /// The answer is a stream of frames, so that the caller can be told of its death.
     has_frames: bool,
     /// What is booked at the end; gone once it is booked.
-    books: Option<(Box<Grant>, Box<Visit>)>,
+    books: Option<(Box<AttemptGuard>, Box<RequestGuard>)>,
     /// The proof and outcome of a good end.
     good_end: (Proof, RequestOutcome),
 }
@@ -101,15 +101,15 @@ impl Relay {
     pub(crate) fn new(
         running: Running,
         origin: Origin,
-        grant: Box<Grant>,
-        visit: Box<Visit>,
+        attempt: Box<AttemptGuard>,
+        request: Box<RequestGuard>,
         good_end: (Proof, RequestOutcome),
     ) -> Self {
         let mut relay = Self {
             ready: running.held,
             upstream: running.upstream,
             reader: None,
-            idle_timeout: grant.lane().idle_timeout,
+            idle_timeout: attempt.lane().idle_timeout,
             closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
             tail: Tail::new(origin.dialect.protocol()),
             burst: Burst::default(),
@@ -119,7 +119,7 @@ impl Relay {
             awaits_content: !running.content,
             state: State::Running,
             has_frames: running.reader.is_some(),
-            books: Some((grant, visit)),
+            books: Some((attempt, request)),
             good_end,
         };
         if let Some(reader) = running.reader {
@@ -183,7 +183,7 @@ impl Relay {
                 Poll::Pending => {
                     if self.is_silent(cx) {
                         self.die(&Death::of(Verdict::transient(CauseKind::Stalled)));
-                    } else if self.origin.cut.is_set() {
+                    } else if self.origin.shutdown.is_set() {
                         self.cut_off();
                     } else {
                         self.burst.end();
@@ -231,7 +231,7 @@ impl Relay {
 
     /// Passes on the frames ahead that need no reading, all at once.
     fn pass_plain(&mut self, reader: &mut SseReader) {
-        let Some((grant, _)) = self
+        let Some((attempt, _)) = self
             .books
             .as_mut()
             .filter(|_| !self.awaits_content && !self.closed)
@@ -239,10 +239,10 @@ impl Relay {
             return;
         };
         // A span wants to see every frame.
-        if grant.trace().is_some() {
+        if attempt.trace().is_some() {
             return;
         }
-        let run = frames::plain_run(grant.lane().provider.protocol, reader.ahead());
+        let run = frames::plain_run(attempt.lane().provider.protocol, reader.ahead());
         if run > 0 {
             reader.keep_ahead(run);
             self.silence.end();
@@ -261,12 +261,12 @@ impl Relay {
     }
 
     fn judge(&mut self, frame: &sse::Frame) -> Next {
-        if let Some(trace) = self.books.as_mut().and_then(|(grant, _)| grant.trace()) {
+        if let Some(trace) = self.books.as_mut().and_then(|(attempt, _)| attempt.trace()) {
             trace.frame(frame);
         }
         let kind = match &self.books {
-            Some((grant, _)) => {
-                let provider = &grant.lane().provider;
+            Some((attempt, _)) => {
+                let provider = &attempt.lane().provider;
                 let rules = Rules {
                     protocol: provider.protocol,
                     error_map: &provider.error_map,
@@ -347,10 +347,10 @@ impl Relay {
     /// The first content passes now.
     fn commit(&mut self) {
         self.awaits_content = false;
-        if let Some((grant, visit)) = &mut self.books {
+        if let Some((attempt, request)) = &mut self.books {
             let now = clock::now();
-            grant.commit(now);
-            visit.first_content(now);
+            attempt.commit(now);
+            request.first_content(now);
         }
     }
 
@@ -371,7 +371,7 @@ impl Relay {
         if self.closed {
             return self.end_well();
         }
-        self.book(proof_of(&death.verdict), RequestOutcome::Failed);
+        self.book(Proof::of(&death.verdict), RequestOutcome::Failed);
         self.break_off((!death.is_shown).then_some(&ErrorKind::BadGateway));
     }
 
@@ -406,13 +406,13 @@ impl Relay {
     }
 
     fn book(&mut self, proof: Proof, outcome: RequestOutcome) {
-        if let Some((grant, visit)) = self.books.take() {
+        if let Some((attempt, request)) = self.books.take() {
             let circumstances = Circumstances {
                 after_content: !self.awaits_content,
                 repeated: false,
             };
-            grant.settle(proof, circumstances, clock::now());
-            visit.end(outcome);
+            attempt.settle(proof, circumstances, clock::now());
+            request.end(outcome);
         }
     }
 
@@ -471,22 +471,4 @@ enum Next {
     /// The answer is over, and what follows it takes too long.
     Enough,
     Death(Death),
-}
-
-/// What a verdict proves.
-pub(crate) fn proof_of(verdict: &Verdict) -> Proof {
-    match verdict.disposition {
-        Disposition::Success => Proof::Success,
-        Disposition::Transient => Proof::Transient {
-            cause: verdict.cause,
-            retry_after: verdict.retry_after,
-        },
-        Disposition::HardDownAuth | Disposition::HardDownBilling => Proof::HardDown {
-            cause: verdict.cause,
-        },
-        Disposition::ClientFault => Proof::ClientFault {
-            status: verdict.status.unwrap_or(400),
-        },
-        Disposition::ContextLength | Disposition::Empty => Proof::Neutral,
-    }
 }

@@ -28,7 +28,7 @@ use super::overrides::Given;
 use super::report::{fit_errors, fit_texts, select};
 use super::session::{Leave, Lineage, Session, Step};
 use crate::lanes::cells::{CellSlot, Label};
-use crate::lanes::orders::{Orders, concerns};
+use crate::lanes::overrides::{ActiveOverrides, concerns};
 use crate::revision::adopt::{Adopter, Expected};
 use crate::status::{Status, VERSION};
 
@@ -102,7 +102,7 @@ pub struct Agent {
     adopter: Adopter,
     adopted: Arc<Mutex<Option<Gateway>>>,
     policy: Arc<Policy>,
-    orders: Orders,
+    orders: ActiveOverrides,
     cells: BTreeMap<(PoolName, LaneName), (ProviderName, Arc<CellSlot>)>,
     changed: Arc<Notify>,
     totals: Totals,
@@ -129,7 +129,7 @@ impl Agent {
             adopter,
             adopted,
             policy,
-            orders: Orders::default(),
+            orders: ActiveOverrides::default(),
             cells: BTreeMap::new(),
             changed: Arc::default(),
             totals: Totals::default(),

@@ -1,11 +1,12 @@
 //! Turns a validated gateway into a snapshot, on top of the state that lives on.
 
 use super::live::{Live, Wiring};
-use super::{Credential, Lane, Provider, Snapshot};
+use super::{Applied, Snapshot};
 use crate::clients::Clients;
+use crate::lanes::lane::Lane;
 use crate::lanes::pool::rotation::Rotation;
 use crate::lanes::pool::{Member, Pool};
-use crate::plane::Applied;
+use crate::lanes::provider::{Credential, Provider};
 use crate::upstream::Target;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{

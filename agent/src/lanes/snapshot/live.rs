@@ -2,8 +2,8 @@
 
 use crate::clients::ClientLoad;
 use crate::lanes::cells::{CellSet, CellSlot, Label};
-use crate::lanes::lane::LaneState;
-use crate::lanes::orders::Orders;
+use crate::lanes::lane::state::LaneState;
+use crate::lanes::overrides::ActiveOverrides;
 use crate::lanes::pool::PoolState;
 use crate::observe::metrics::{CellSeries, Metrics};
 use lanekeeper_breaker::Policy;
@@ -25,8 +25,8 @@ pub(crate) struct Live {
     pools: HashMap<PoolName, Arc<PoolState>>,
     clients: HashMap<String, Arc<ClientLoad>>,
     fingerprints: HashMap<ProviderName, [u8; 32]>,
-    /// What operators and the fleet have said.
-    pub(crate) orders: Orders,
+    /// The overrides and advisories in force.
+    pub(crate) overrides: ActiveOverrides,
 }
 
 /// The one endpoint a cell judges; `None` for all.

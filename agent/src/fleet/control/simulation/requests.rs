@@ -7,7 +7,8 @@ use lanekeeper_breaker::{Admission, Cause, CauseKind, RefusalReason, Ticket};
 use lanekeeper_model::{CellReport, LaneName, PoolName};
 
 use super::Agent;
-use crate::lanes::cells::{CellSlot, Circumstances, Proof};
+use crate::lanes::cells::CellSlot;
+use crate::proof::{Circumstances, Proof};
 
 /// An admitted attempt.
 pub struct Attempt {

@@ -5,7 +5,7 @@ use crate::clock;
 use crate::lanes::pool::PoolState;
 use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::RequestTrace;
-use crate::request::cut::Cut;
+use crate::request::shutdown_deadline::ShutdownDeadline;
 use lanekeeper_model::Totals;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,68 +47,68 @@ impl Counters {
     }
 }
 
-/// A request that is being served. Dropping it without [`Visit::end`] means the caller left, or
+/// A request that is being served. Dropping it without [`RequestGuard::end`] means the caller left, or
 /// that the agent does or failed.
-pub(crate) struct Visit {
+pub(crate) struct RequestGuard {
     counters: Arc<Counters>,
     pool: Option<Arc<PoolState>>,
     caller: Option<Caller>,
-    cut: Cut,
+    shutdown: ShutdownDeadline,
     trace: Option<RequestTrace>,
     began: Instant,
     ended: bool,
 }
 
-impl Visit {
+impl RequestGuard {
     /// Takes one of `most` places at a time; `None` when all are taken. `cut` is set when the
     /// agent's grace for running requests is over.
     pub(crate) fn begin(
         counters: &Arc<Counters>,
         most: usize,
-        cut: Cut,
+        shutdown: ShutdownDeadline,
         now: Instant,
     ) -> Option<Box<Self>> {
         counters.requests.fetch_add(1, Ordering::Relaxed);
         let before = counters.inflight.fetch_add(1, Ordering::AcqRel);
         // On the heap, because it passes through several futures that would each hold it.
-        let visit = Box::new(Self {
+        let request = Box::new(Self {
             counters: Arc::clone(counters),
             pool: None,
             caller: None,
-            cut,
+            shutdown,
             trace: None,
             began: now,
             ended: false,
         });
         if before < most as u64 {
-            Some(visit)
+            Some(request)
         } else {
-            visit.end(RequestOutcome::Exhausted);
+            request.end(RequestOutcome::Exhausted);
             None
         }
     }
 
-    /// The caller's own place is held as long as the visit.
+    /// The caller's own place is held as long as the request.
     pub(crate) fn hold(&mut self, caller: Caller) {
         self.caller = Some(caller);
     }
 
-    /// The visit's span lives as long as the visit.
+    /// The request's span lives as long as the request.
     pub(crate) fn traced(&mut self, trace: Option<RequestTrace>) {
         self.trace = trace;
     }
 
-    /// The visit's span.
+    /// The request's span.
     pub(crate) fn trace(&self) -> Option<&RequestTrace> {
         self.trace.as_ref()
     }
 
-    /// Set when the visit has to end, whatever it waits for.
-    pub(crate) fn cut(&self) -> Cut {
-        self.cut.clone()
+    /// Set when the request has to end, whatever it waits for.
+    pub(crate) fn shutdown(&self) -> ShutdownDeadline {
+        self.shutdown.clone()
     }
 
-    /// The visit counts for this pool from now on.
+    /// The request counts for this pool from now on.
     pub(crate) fn enter(&mut self, pool: &Arc<PoolState>) {
         self.pool = Some(Arc::clone(pool));
     }
@@ -128,7 +128,7 @@ impl Visit {
         }
     }
 
-    /// Where the visit counts.
+    /// Where the request counts.
     pub(crate) fn counters(&self) -> &Arc<Counters> {
         &self.counters
     }
@@ -141,7 +141,7 @@ impl Visit {
         }
     }
 
-    /// Books the visit's end.
+    /// Books the request's end.
     pub(crate) fn end(mut self, outcome: RequestOutcome) {
         self.book(outcome);
     }
@@ -175,10 +175,10 @@ impl Visit {
     }
 }
 
-impl Drop for Visit {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         if !self.ended {
-            self.book(if self.cut.is_set() || std::thread::panicking() {
+            self.book(if self.shutdown.is_set() || std::thread::panicking() {
                 RequestOutcome::Failed
             } else {
                 RequestOutcome::Cancelled

@@ -9,9 +9,9 @@ use std::task::Poll;
 /// Looking at it costs one load and registers for nothing, because every request looks at it several
 /// times: whoever sets it must have what waits polled once more.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Cut(Arc<AtomicBool>);
+pub(crate) struct ShutdownDeadline(Arc<AtomicBool>);
 
-impl Cut {
+impl ShutdownDeadline {
     /// The moment is here.
     pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Release);

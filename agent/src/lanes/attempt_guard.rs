@@ -1,20 +1,21 @@
 //! Everything one attempt holds, in one value that gives it all back exactly once.
 //!
-//! A grant owns the permit, the spend of the lane's budget and the tickets of one or two cells.
+//! A guard owns the permit, the spend of the lane's budget and the tickets of one or two cells.
 //! Settling consumes it; dropping it on any other path (a caller that left, a panic, an error)
 //! abandons the tickets, refunds the spend and frees the permit.
 
 use crate::clock;
-use crate::lanes::cells::{CellSlot, Circumstances, Proof};
-use crate::lanes::lane::{Permit, Tally};
-use crate::lanes::snapshot::Lane;
+use crate::lanes::cells::CellSlot;
+use crate::lanes::lane::Lane;
+use crate::lanes::lane::state::{LaneState, Permit, Tally};
 use crate::observe::trace::AttemptTrace;
+use crate::proof::{Circumstances, Proof};
 use lanekeeper_breaker::Ticket;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// The right to make one attempt on a lane.
-pub(crate) struct Grant {
+pub(crate) struct AttemptGuard {
     lane: Arc<Lane>,
     cell: Arc<CellSlot>,
     ticket: Option<Ticket>,
@@ -28,8 +29,8 @@ pub(crate) struct Grant {
     trace: Option<Box<AttemptTrace>>,
 }
 
-impl Grant {
-    /// A grant without tickets yet. The budget was already charged.
+impl AttemptGuard {
+    /// A guard without tickets yet. The budget was already charged.
     pub(crate) fn new(lane: Arc<Lane>, cell: Arc<CellSlot>, permit: Permit) -> Self {
         Self {
             lane,
@@ -52,7 +53,7 @@ impl Grant {
         self.provider = Some((Arc::clone(cell), ticket));
     }
 
-    /// The attempt is traced; its span ends with the grant.
+    /// The attempt is traced; its span ends with the guard.
     pub(crate) fn traced(&mut self, trace: AttemptTrace) {
         self.trace = Some(Box::new(trace));
     }
@@ -78,7 +79,7 @@ impl Grant {
         }
     }
 
-    /// The first content is on its way, and so is all the rest: [`Grant::settle`] follows at once.
+    /// The first content is on its way, and so is all the rest: [`AttemptGuard::settle`] follows at once.
     pub(crate) fn commit_whole(&mut self, now: Instant) {
         self.refundable = false;
         if let Some(ticket) = &self.ticket {
@@ -117,7 +118,7 @@ impl Grant {
     }
 }
 
-impl Drop for Grant {
+impl Drop for AttemptGuard {
     fn drop(&mut self) {
         if self.refundable {
             self.lane.state.refund();
@@ -135,7 +136,7 @@ impl Drop for Grant {
     }
 }
 
-impl crate::lanes::lane::LaneState {
+impl LaneState {
     /// Counts a finished attempt by what it proved; nothing proved, nothing counted.
     fn count_proof(&self, proof: Proof) {
         match proof {
