@@ -580,7 +580,7 @@ async fn an_operator_overrides_looks_and_releases_from_the_command_line() {
     assert_eq!((code, said.contains("released")), (0, true), "{said}");
     let (code, said, _) = run(&format!("override release {id}")).await;
     assert_eq!(
-        (code, said.contains("was over already")),
+        (code, said.contains("had already ended")),
         (0, true),
         "{said}"
     );

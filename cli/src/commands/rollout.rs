@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(
             sentence(&rollout),
             "rollout of revision 4 of gateway edge: rolled_back (agent node-1 refused the \
-             revision); the old content is back as revision 5"
+             revision); the old content was restored as revision 5"
         );
     }
 }
