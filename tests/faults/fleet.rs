@@ -78,7 +78,9 @@ async fn a_herd_comes_back_spread_over_time_even_when_its_server_dies_again() {
     println!("all back {:?} after the second death", second.elapsed());
     let third = Instant::now();
     cluster.control_planes[0].signal("TERM").await;
-    let ended = cluster.control_planes[0].exit_code(pace.allowed(GRACE)).await;
+    let ended = cluster.control_planes[0]
+        .exit_code(pace.allowed(GRACE))
+        .await;
     assert_eq!(ended, Some(0), "an orderly end with {HERD} sessions");
     cluster.restart_control_plane(0).await.unwrap();
     sessions(&cluster, HERD + 1, BACK).await;
