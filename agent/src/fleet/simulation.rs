@@ -23,15 +23,37 @@ use super::report::fit;
 use crate::lanes::cells::{CellSlot, Label};
 use crate::lanes::orders::{Orders, concerns};
 use crate::revision::adopt::{Adopter, Expected};
-use crate::revision::cache::Held;
+use crate::revision::cache::overrides::{self, Held};
 use crate::status::Status;
 
 mod requests;
 
 pub use super::link::{Facts, OPEN_TIMEOUT};
-pub use crate::revision::cache::{KeptOverrides, Moment};
 pub use lanekeeper_proto::message::{ABILITY_DRAIN, ABILITY_OVERRIDES};
 pub use requests::Attempt;
+
+/// The clocks of a machine that has not started again.
+#[derive(Debug, Clone, Copy)]
+pub struct Clocks {
+    /// Wall time in unix milliseconds.
+    pub wall_ms: u64,
+    /// Milliseconds since the machine's start.
+    pub uptime_ms: u64,
+}
+
+impl Clocks {
+    fn moment(self) -> overrides::Moment {
+        overrides::Moment {
+            wall_ms: self.wall_ms,
+            boot: Some("simulated".to_owned()),
+            uptime_ms: self.uptime_ms,
+        }
+    }
+}
+
+/// The overrides of a session as the disk keeps them.
+#[derive(Debug, Clone)]
+pub struct KeptOverrides(overrides::KeptOverrides);
 
 /// What an agent finds on its disk at start.
 #[derive(Debug, Clone, Default)]
@@ -88,14 +110,14 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// A process that has just started, with what its disk holds. `moment` is `now` by the clocks of
-    /// the machine.
+    /// A process that has just started, with what its disk holds. `clocks` show `now` by the
+    /// machine.
     pub fn start(
         facts: Facts,
         disk: &Disk,
         policy: Arc<Policy>,
         now: Instant,
-        moment: &Moment,
+        clocks: Clocks,
     ) -> Self {
         let adopted = Arc::<Mutex<Option<Gateway>>>::default();
         let sink = Arc::clone(&adopted);
@@ -117,7 +139,7 @@ impl Agent {
         };
         // Before there are cells, so that no request slips past them.
         if let Some(kept) = &disk.overrides {
-            agent.apply_overrides(&kept.active(&gateway, moment), now);
+            agent.apply_overrides(&kept.0.active(&gateway, &clocks.moment()), now);
         }
         if let Some(kept) = &disk.configuration
             && agent
@@ -199,10 +221,11 @@ impl Agent {
     }
 
     /// The overrides of this process as the disk is to keep them.
-    pub fn kept_overrides(&self, now: Instant, moment: Moment) -> Option<KeptOverrides> {
+    pub fn kept_overrides(&self, now: Instant, clocks: Clocks) -> Option<KeptOverrides> {
         let active = self.held.as_ref()?.at(now);
         let gateway = self.link.facts().gateway.clone();
-        Some(KeptOverrides::new(gateway, active, moment))
+        let kept = overrides::KeptOverrides::new(gateway, active, clocks.moment());
+        Some(KeptOverrides(kept))
     }
 
     fn apply_overrides(&mut self, overrides: &[Override], now: Instant) {

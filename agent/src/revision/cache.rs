@@ -18,11 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-mod overrides;
+pub(crate) mod overrides;
 mod writer;
 
-pub(crate) use overrides::Held;
-pub use overrides::{KeptOverrides, Moment};
+use overrides::Moment;
 pub(crate) use writer::Writer;
 
 /// First word of the header.

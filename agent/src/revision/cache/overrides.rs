@@ -29,13 +29,13 @@ pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A moment that can be compared with one after a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Moment {
+pub(crate) struct Moment {
     /// Wall time in unix milliseconds.
-    pub wall_ms: u64,
+    pub(crate) wall_ms: u64,
     /// Names the start of the machine, where the system does.
-    pub boot: Option<String>,
+    pub(crate) boot: Option<String>,
     /// Milliseconds since the start of the machine.
-    pub uptime_ms: u64,
+    pub(crate) uptime_ms: u64,
 }
 
 impl Moment {
@@ -68,7 +68,7 @@ fn millis(duration: Duration) -> u64 {
 
 /// Overrides as they are kept: with what was left of each when they were written.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct KeptOverrides {
+pub(crate) struct KeptOverrides {
     gateway: String,
     written: Moment,
     #[serde(rename = "orders")]
@@ -77,7 +77,7 @@ pub struct KeptOverrides {
 
 impl KeptOverrides {
     /// Overrides of a gateway as they are at a moment.
-    pub fn new(gateway: String, overrides: Vec<Override>, written: Moment) -> Self {
+    pub(crate) fn new(gateway: String, overrides: Vec<Override>, written: Moment) -> Self {
         Self {
             gateway,
             written,
@@ -86,7 +86,7 @@ impl KeptOverrides {
     }
 
     /// Those of `gateway` that are active at a later moment, with what is left of each.
-    pub fn active(&self, gateway: &str, now: &Moment) -> Vec<Override> {
+    pub(crate) fn active(&self, gateway: &str, now: &Moment) -> Vec<Override> {
         if self.gateway != gateway {
             return Vec::new();
         }
