@@ -19,8 +19,8 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tonic::{Response, Status as GrpcStatus};
 
-use super::dial::{DialError, Endpoint};
-use super::trust::{Credentials, Trust};
+use super::endpoint::{ConnectError, Endpoint};
+use super::tls::{Credentials, Trust};
 use crate::clock;
 use crate::config::Join;
 use crate::status::{Status, Topic};
@@ -34,13 +34,13 @@ const ISSUE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A certificate is renewed once this share of its life has passed, so that a control plane may be
 /// away for the rest of it...
 const RENEW_AT: f64 = 0.6;
-/// ...and up to this much later, by chance, so that a fleet does not renew at one moment.
+/// ...and up to this much later, at random, so that a fleet does not renew at one moment.
 const RENEW_SPREAD: f64 = 0.1;
 /// Least time between two attempts to renew, as a share of the certificate's life, and its bounds...
 const RETRY_SHARE: f64 = 0.02;
 const RETRY_MIN: Duration = Duration::from_millis(250);
 const RETRY_MAX: Duration = Duration::from_secs(300);
-/// ...and up to this share of it longer, by chance, so that a fleet whose renewals failed at one
+/// ...and up to this share of it longer, at random, so that a fleet whose renewals failed at one
 /// moment does not try again at one moment.
 const RETRY_SPREAD: f64 = 1.0;
 /// Longest sleep before the wall clock is looked at again: it may be set meanwhile.
@@ -75,6 +75,9 @@ pub(crate) enum IdentityError {
     /// A key cannot be made.
     #[error("a key cannot be made")]
     Key(#[from] rcgen::Error),
+    /// The control plane is not reached.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
 }
 
 /// The agent's identity.
@@ -134,7 +137,7 @@ impl Identity {
         &self,
         endpoint: &Endpoint,
         troubled: bool,
-    ) -> Result<Credentials, DialError> {
+    ) -> Result<Credentials, IdentityError> {
         let kept = self.state.lock().kept.clone();
         let now_ms = unix_ms();
         let lasting = kept.filter(|kept| kept.expires_ms > now_ms);
@@ -150,10 +153,10 @@ impl Identity {
         Ok(kept.credentials())
     }
 
-    /// Renews the certificate in time, again and again, until told to stop.
+    /// Renews the certificate in time, again and again, until `stop`.
     pub(super) async fn renew(&self, endpoint: Endpoint, stop: CancellationToken) {
         let work = async {
-            let mut chance = clock::jitter();
+            let mut random = clock::jitter();
             loop {
                 let renewed = self.renewed.notified();
                 let Some(kept) = self.state.lock().kept.clone() else {
@@ -161,7 +164,7 @@ impl Identity {
                     continue;
                 };
                 let now_ms = unix_ms();
-                let due_in = kept.due_in(now_ms, RENEW_AT + RENEW_SPREAD * chance);
+                let due_in = kept.due_in(now_ms, RENEW_AT + RENEW_SPREAD * random);
                 if !due_in.is_zero() || kept.expires_ms <= now_ms {
                     let sleep = if due_in.is_zero() { LOOK_MAX } else { due_in };
                     // An ended certificate is for the next dial to replace.
@@ -169,9 +172,9 @@ impl Identity {
                     continue;
                 }
                 match self.renew_once(&endpoint, &kept).await {
-                    Ok(()) => chance = clock::jitter(),
+                    Ok(()) => random = clock::jitter(),
                     Err(error) => {
-                        self.tell(&error);
+                        self.raise(&error);
                         tokio::time::sleep(retry_wait(kept.life(), clock::jitter())).await;
                     }
                 }
@@ -183,15 +186,15 @@ impl Identity {
         }
     }
 
-    async fn join(&self, endpoint: &Endpoint) -> Result<Arc<Kept>, DialError> {
+    async fn join(&self, endpoint: &Endpoint) -> Result<Arc<Kept>, IdentityError> {
         let joined = self.join_once(endpoint).await;
         if let Err(error) = &joined {
-            self.tell(error);
+            self.raise(error);
         }
         joined
     }
 
-    async fn join_once(&self, endpoint: &Endpoint) -> Result<Arc<Kept>, DialError> {
+    async fn join_once(&self, endpoint: &Endpoint) -> Result<Arc<Kept>, IdentityError> {
         let token = self.read_token().await?;
         let digest = digest(&token);
         let trust = self.first_trust(&token).await?;
@@ -210,8 +213,8 @@ impl Identity {
         Ok(kept)
     }
 
-    async fn renew_once(&self, endpoint: &Endpoint, kept: &Kept) -> Result<(), DialError> {
-        let key = KeyPair::generate().map_err(IdentityError::from)?;
+    async fn renew_once(&self, endpoint: &Endpoint, kept: &Kept) -> Result<(), IdentityError> {
+        let key = KeyPair::generate()?;
         let request = RenewCertRequest {
             csr: request(&key)?,
         };
@@ -305,20 +308,20 @@ impl Identity {
         Ok(text.trim().to_owned())
     }
 
-    /// What the first connection is trusted by: the token's own words, or a file.
-    async fn first_trust(&self, token: &str) -> Result<Trust, DialError> {
+    /// What the first connection is trusted by: the token's pins, or a file.
+    async fn first_trust(&self, token: &str) -> Result<Trust, IdentityError> {
         if let Some(JoinToken { pins, .. }) = JoinToken::parse(token)
             && !pins.is_empty()
         {
             return Ok(Trust::Pins(pins.into_iter().map(str::to_owned).collect()));
         }
         match &self.join.ca {
-            Some(path) => Trust::from_file(path).await,
-            None => Err(IdentityError::NoTrust.into()),
+            Some(path) => Ok(Trust::from_file(path).await.map_err(ConnectError::from)?),
+            None => Err(IdentityError::NoTrust),
         }
     }
 
-    fn tell(&self, error: &DialError) {
+    fn raise(&self, error: &IdentityError) {
         let mut text = error.to_string();
         let mut source = std::error::Error::source(error);
         while let Some(error) = source {
@@ -332,10 +335,10 @@ impl Identity {
     }
 }
 
-/// The wait after a renewal that failed, for a certificate of this life and `chance` in `[0, 1)`.
-fn retry_wait(life: Duration, chance: f64) -> Duration {
+/// The wait after a renewal that failed, for a certificate of this life and `random` in `[0, 1)`.
+fn retry_wait(life: Duration, random: f64) -> Duration {
     let least = life.mul_f64(RETRY_SHARE).clamp(RETRY_MIN, RETRY_MAX);
-    least.mul_f64(1.0 + RETRY_SPREAD * chance)
+    least.mul_f64(1.0 + RETRY_SPREAD * random)
 }
 
 async fn issue(
@@ -353,7 +356,7 @@ fn request(key: &KeyPair) -> Result<Vec<u8>, IdentityError> {
     Ok(request.der().to_vec())
 }
 
-/// Tells a token from another without keeping it.
+/// Identifies a token without keeping it.
 fn digest(token: &str) -> String {
     let digest = Sha256::digest(token);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
@@ -370,14 +373,14 @@ mod tests {
     #[test]
     fn failed_renewals_are_tried_again_within_bounds_and_not_in_step() {
         let day = Duration::from_secs(24 * 60 * 60);
-        for (life, chance, wait_secs) in [
+        for (life, random, wait_secs) in [
             (Duration::from_secs(6), 0.0, 0.25),
             (Duration::from_secs(100), 0.0, 2.0),
             (Duration::from_secs(100), 0.5, 3.0),
             (day, 0.0, 300.0),
             (365 * day, 0.5, 450.0),
         ] {
-            let wait = retry_wait(life, chance).as_secs_f64();
+            let wait = retry_wait(life, random).as_secs_f64();
             assert!((wait - wait_secs).abs() < 1e-6, "{life:?}: {wait}");
         }
     }

@@ -29,9 +29,9 @@ impl Attempt {
 }
 
 impl Agent {
-    /// What is done every second: orders whose time is over end.
-    pub fn look_at_orders(&mut self, now: Instant) {
-        if self.orders.end_standing(now) {
+    /// What is done every second: overrides whose time is over end.
+    pub fn end_overrides(&mut self, now: Instant) {
+        if self.overrides.end_expired(now) {
             self.reach(now);
         }
         for (_, cell) in self.cells.values() {

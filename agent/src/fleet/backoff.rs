@@ -13,7 +13,7 @@ const CAP: Duration = Duration::from_secs(30);
 const HEALTHY_SESSION: Duration = Duration::from_secs(60);
 /// Longest wait that a server can ask for. One that stops for longer is dialled in vain, which
 /// costs nothing; one that sent nonsense does not lose its fleet.
-const ORDERED_MAX: Duration = Duration::from_secs(600);
+const REQUESTED_MAX: Duration = Duration::from_secs(600);
 
 /// The waits between sessions.
 #[derive(Debug, Default)]
@@ -22,7 +22,7 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    /// Tells how long the session lasted that just ended; zero when none came about.
+    /// Takes in how long the session lasted that just ended; zero when none came about.
     pub(crate) fn ended(&mut self, lasted: Duration) {
         self.failures = if lasted >= HEALTHY_SESSION {
             1
@@ -36,11 +36,11 @@ impl Backoff {
         let exponent = self.failures.saturating_sub(1).min(16);
         let ceiling = BASE.saturating_mul(1 << exponent).min(CAP);
         let own = ceiling.mul_f64(jitter);
-        let ordered = goodbye.map_or(Duration::ZERO, |goodbye| {
-            let after = goodbye.reconnect_after.min(ORDERED_MAX);
-            after + goodbye.jitter.min(ORDERED_MAX).mul_f64(jitter)
+        let requested = goodbye.map_or(Duration::ZERO, |goodbye| {
+            let after = goodbye.reconnect_after.min(REQUESTED_MAX);
+            after + goodbye.jitter.min(REQUESTED_MAX).mul_f64(jitter)
         });
-        own.max(ordered)
+        own.max(requested)
     }
 }
 
@@ -97,11 +97,11 @@ mod tests {
         assert_eq!(backoff.wait(Some(&goodbye), 0.5), Duration::from_secs(10));
         goodbye.reconnect_after = Duration::MAX;
         goodbye.jitter = Duration::ZERO;
-        assert_eq!(backoff.wait(Some(&goodbye), MOST), ORDERED_MAX);
+        assert_eq!(backoff.wait(Some(&goodbye), MOST), REQUESTED_MAX);
     }
 
     /// Small pseudo-random numbers in `[0, 1)`, the same in every run.
-    fn chances() -> impl FnMut() -> f64 {
+    fn randoms() -> impl FnMut() -> f64 {
         let mut state = 7_u64;
         move || {
             state = state
@@ -115,14 +115,14 @@ mod tests {
     fn a_fleet_that_lost_its_server_does_not_storm_it() {
         const AGENTS: usize = 1000;
         const SECONDS: usize = 300;
-        let mut chance = chances();
+        let mut random = randoms();
         let mut dials = vec![0_usize; SECONDS];
         for _ in 0..AGENTS {
             let (mut backoff, mut at) = (Backoff::default(), 0.0);
             while (at as usize) < SECONDS {
                 dials[at as usize] += 1;
                 backoff.ended(Duration::ZERO);
-                at += backoff.wait(None, chance()).as_secs_f64();
+                at += backoff.wait(None, random()).as_secs_f64();
             }
         }
         let busiest = dials[60..].iter().max().unwrap();

@@ -1,7 +1,8 @@
 //! TLS towards the control plane: version 1.3, a client certificate, and authorities known either
 //! by their certificates or, at the first contact, by their fingerprints.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rustls::client::WebPkiServerVerifier;
@@ -15,10 +16,24 @@ use rustls::{
 };
 use sha2::{Digest, Sha256};
 
-use super::dial::DialError;
-
 /// HTTP/2, which gRPC is.
 const PROTOCOL: &[u8] = b"h2";
+
+/// A certificate file cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read {}", path.display())]
+pub(crate) struct FileError {
+    path: PathBuf,
+    source: io::Error,
+}
+
+/// Reads a certificate file.
+pub(super) async fn read(path: &Path) -> Result<Vec<u8>, FileError> {
+    tokio::fs::read(path).await.map_err(|source| FileError {
+        path: path.to_owned(),
+        source,
+    })
+}
 
 /// What a connection is made with.
 #[derive(Clone)]
@@ -40,8 +55,8 @@ pub(super) enum Trust {
 }
 
 impl Trust {
-    pub(super) async fn from_file(path: &Path) -> Result<Self, DialError> {
-        super::dial::read(path).await.map(Self::Authorities)
+    pub(super) async fn from_file(path: &Path) -> Result<Self, FileError> {
+        read(path).await.map(Self::Authorities)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::control::trust::{Credentials, Trust};
+use crate::fleet::tls::{Credentials, Trust};
 
 /// The file inside the cache folder.
 const FILE: &str = "identity";

@@ -1,11 +1,10 @@
-//! The operators' latest orders, for a start that finds no control plane.
+//! The operators' latest overrides, for a start that finds no control plane.
 //!
-//! What is left of an order is kept with the moment of the write, which is told twice: by the time
-//! since the machine's start, which nobody sets, and by the wall clock, for a start of the machine in
-//! between. Whichever says that more time has passed counts, so no step of the wall clock makes an
-//! order longer while the machine runs. The file is written again while orders stand, so that a
-//! machine that was off and whose clock was set back meanwhile adds little more than the time it was
-//! off.
+//! What is left of an override is kept with the moment of the write, by two clocks: the time since
+//! the machine's start, which nobody sets, and the wall clock, for a start of the machine in
+//! between. The larger difference counts, so no step of the wall clock makes an override longer
+//! while the machine runs. The file is written again while overrides are active, so that a machine
+//! that was off and whose clock was set back meanwhile adds little more than the time it was off.
 
 use std::fs;
 use std::io;
@@ -19,23 +18,24 @@ use serde::{Deserialize, Serialize};
 use super::{Cache, Error, UNFINISHED, seal, unseal};
 use crate::clock;
 
-const ORDERS: &str = "orders";
+/// The file. Its name and layout are those of the first release, so that an update keeps it.
+const FILE: &str = "orders";
 /// First word of the header.
 const MAGIC: &str = "lanekeeper-orders";
-/// Largest file that is read: the most orders with the longest names, in JSON.
+/// Largest file that is read: the most overrides with the longest names, in JSON.
 const FILE_BYTES_MAX: u64 = (OVERRIDES_MAX * (8 * NAME_BYTES_MAX + 256)) as u64;
-/// Time between two writes while orders stand.
+/// Time between two writes while overrides are active.
 pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// A moment as it can be told after a restart.
+/// A moment that can be compared with one after a restart.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Moment {
+pub(crate) struct Moment {
     /// Wall time in unix milliseconds.
-    wall_ms: u64,
+    pub(crate) wall_ms: u64,
     /// Names the start of the machine, where the system does.
-    boot: Option<String>,
-    /// Since the start of the machine.
-    uptime_ms: u64,
+    pub(crate) boot: Option<String>,
+    /// Milliseconds since the start of the machine.
+    pub(crate) uptime_ms: u64,
 }
 
 impl Moment {
@@ -49,7 +49,7 @@ impl Moment {
         }
     }
 
-    /// The milliseconds that have passed since an earlier moment, as far as can be told.
+    /// The milliseconds that have passed since an earlier moment, as far as is known.
     fn since(&self, earlier: &Self) -> u64 {
         let by_wall = self.wall_ms.saturating_sub(earlier.wall_ms);
         let same_boot = self.boot.is_some() && self.boot == earlier.boot;
@@ -66,78 +66,98 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-#[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+/// Overrides as they are kept: with what was left of each when they were written.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct KeptOverrides {
     gateway: String,
     written: Moment,
-    /// With what was left when they were written.
-    orders: Vec<Override>,
+    #[serde(rename = "orders")]
+    overrides: Vec<Override>,
 }
 
-/// What is left of some orders after `passed_ms`.
-fn left(orders: &[Override], passed_ms: u64) -> Vec<Override> {
-    let left = |order: &Override| {
-        let remaining_ms = order.remaining_ms.saturating_sub(passed_ms);
+impl KeptOverrides {
+    /// Overrides of a gateway as they are at a moment.
+    pub(crate) fn new(gateway: String, overrides: Vec<Override>, written: Moment) -> Self {
+        Self {
+            gateway,
+            written,
+            overrides,
+        }
+    }
+
+    /// Those of `gateway` that are active at a later moment, with what is left of each.
+    pub(crate) fn active(&self, gateway: &str, now: &Moment) -> Vec<Override> {
+        if self.gateway != gateway {
+            return Vec::new();
+        }
+        left(&self.overrides, now.since(&self.written))
+    }
+}
+
+/// What is left of some overrides after `passed_ms`.
+fn left(overrides: &[Override], passed_ms: u64) -> Vec<Override> {
+    let left = |active: &Override| {
+        let remaining_ms = active.remaining_ms.saturating_sub(passed_ms);
         (remaining_ms > 0).then(|| Override {
             remaining_ms,
-            ..order.clone()
+            ..active.clone()
         })
     };
-    orders.iter().filter_map(left).collect()
+    overrides.iter().filter_map(left).collect()
 }
 
 /// A set that was received.
 #[derive(Debug, Clone)]
-pub(super) struct Held {
-    orders: Arc<[Override]>,
+pub(crate) struct Held {
+    overrides: Arc<[Override]>,
     received: Instant,
 }
 
 impl Held {
-    /// Of the orders those that last: a reset is over once it is carried out.
-    pub(super) fn new(orders: &[Override], received: Instant) -> Self {
-        let lasting = orders
+    /// Of the overrides those that last: a reset is over once it is carried out.
+    pub(crate) fn new(overrides: &[Override], received: Instant) -> Self {
+        let lasting = overrides
             .iter()
-            .filter(|order| order.action != OverrideAction::Reset);
+            .filter(|it| it.action != OverrideAction::Reset);
         Self {
-            orders: lasting.cloned().collect(),
+            overrides: lasting.cloned().collect(),
             received,
         }
     }
 
-    /// What still stands, with what is left of it.
-    pub(super) fn at(&self, now: Instant) -> Vec<Override> {
+    /// What is still active, with what is left of it.
+    pub(crate) fn at(&self, now: Instant) -> Vec<Override> {
         left(
-            &self.orders,
+            &self.overrides,
             millis(now.saturating_duration_since(self.received)),
         )
     }
 }
 
 impl Cache {
-    /// Keeps the orders that stand now in place of those before.
+    /// Keeps the overrides that are active now in place of those before.
     ///
     /// # Errors
     ///
-    /// [`Error::Io`]: the orders before are kept.
-    pub(super) fn store_orders(&self, orders: Vec<Override>, now: Moment) -> Result<(), Error> {
-        if orders.is_empty() {
-            return match fs::remove_file(self.path(ORDERS)) {
+    /// [`Error::Io`]: the overrides before are kept.
+    pub(super) fn store_overrides(
+        &self,
+        overrides: Vec<Override>,
+        now: Moment,
+    ) -> Result<(), Error> {
+        if overrides.is_empty() {
+            return match fs::remove_file(self.path(FILE)) {
                 Ok(()) => self.sync_dir(),
                 Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
-                Err(source) => Err(self.io(ORDERS, source)),
+                Err(source) => Err(self.io(FILE, source)),
             };
         }
         self.make_dir()?;
-        let kept = Kept {
-            gateway: self.gateway.clone(),
-            written: now,
-            orders,
-        };
+        let kept = KeptOverrides::new(self.gateway.clone(), overrides, now);
         let unfinished = format!("{}-orders{UNFINISHED}", self.instance);
         let written = self
             .write_synced(&unfinished, &seal(MAGIC, &kept)?)
-            .and_then(|()| self.rename(&unfinished, ORDERS))
+            .and_then(|()| self.rename(&unfinished, FILE))
             .and_then(|()| self.sync_dir());
         if written.is_err() {
             // A full disk is better served without it; that it is gone already is no fault.
@@ -146,24 +166,21 @@ impl Cache {
         written
     }
 
-    /// The orders of this gateway that are not over.
+    /// The overrides of this gateway that are not over.
     ///
     /// # Errors
     ///
     /// [`Error`] when there are some that cannot be read.
-    pub(super) fn read_orders(&self, now: &Moment) -> Result<Vec<Override>, Error> {
-        let Some(bytes) = self.read_bytes(ORDERS, FILE_BYTES_MAX)? else {
+    pub(super) fn read_overrides(&self, now: &Moment) -> Result<Vec<Override>, Error> {
+        let Some(bytes) = self.read_bytes(FILE, FILE_BYTES_MAX)? else {
             return Ok(Vec::new());
         };
-        let kept: Kept =
+        let kept: KeptOverrides =
             unseal(MAGIC, &bytes, FILE_BYTES_MAX).map_err(|reason| Error::Damaged {
-                path: self.path(ORDERS),
+                path: self.path(FILE),
                 reason,
             })?;
-        if kept.gateway != self.gateway {
-            return Ok(Vec::new());
-        }
-        Ok(left(&kept.orders, now.since(&kept.written)))
+        Ok(kept.active(&self.gateway, now))
     }
 }
 
@@ -174,7 +191,7 @@ mod tests {
     const NOW_MS: u64 = 1_700_000_000_000;
     const HOUR_MS: u64 = 3_600_000;
 
-    fn order(id: &str, action: OverrideAction, remaining_ms: u64) -> Override {
+    fn an_override(id: &str, action: OverrideAction, remaining_ms: u64) -> Override {
         Override {
             id: id.to_owned(),
             pool: None,
@@ -185,7 +202,7 @@ mod tests {
     }
 
     fn hour(id: &str) -> Override {
-        order(id, OverrideAction::ForceOpen, HOUR_MS)
+        an_override(id, OverrideAction::ForceOpen, HOUR_MS)
     }
 
     /// A moment of the machine's start `boot`.
@@ -208,13 +225,13 @@ mod tests {
     fn kept() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         cache(&dir)
-            .store_orders(vec![hour("a"), hour("b")], written())
+            .store_overrides(vec![hour("a"), hour("b")], written())
             .unwrap();
         dir
     }
 
     #[test]
-    fn orders_come_back_with_what_is_left_of_them_whatever_the_clocks_say() {
+    fn overrides_come_back_with_what_is_left_of_them_whatever_the_clocks_show() {
         let dir = kept();
         for (now, left_ms) in [
             (moment("a", NOW_MS + 600_000, 601_000), 3_000_000),
@@ -229,8 +246,8 @@ mod tests {
             (moment("b", NOW_MS - HOUR_MS, 10), HOUR_MS),
             (moment("b", NOW_MS - HOUR_MS, 9 * HOUR_MS), HOUR_MS),
         ] {
-            let orders = cache(&dir).read_orders(&now).unwrap();
-            let left: Vec<u64> = orders.iter().map(|order| order.remaining_ms).collect();
+            let active = cache(&dir).read_overrides(&now).unwrap();
+            let left: Vec<u64> = active.iter().map(|it| it.remaining_ms).collect();
             let expected = if left_ms > 0 {
                 vec![left_ms; 2]
             } else {
@@ -241,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_tells_how_long_it_has_run() {
+    fn this_machine_knows_how_long_it_has_run() {
         let moment = Moment::at(NOW_MS);
         assert_eq!(moment.boot.is_some(), moment.uptime_ms > 0);
         assert_eq!(Moment::at(NOW_MS).boot, moment.boot);
@@ -250,8 +267,8 @@ mod tests {
     #[test]
     fn what_is_written_again_is_what_is_left() {
         let received = clock::now();
-        let resets = order("r", OverrideAction::Reset, 60_000);
-        let short = order("s", OverrideAction::Drain, 1_000);
+        let resets = an_override("r", OverrideAction::Reset, 60_000);
+        let short = an_override("s", OverrideAction::Drain, 1_000);
         let held = Held::new(&[hour("a"), resets, short], received);
         assert_eq!(held.at(received).len(), 2, "a reset is not kept");
         let later = held.at(received + Duration::from_secs(60));
@@ -262,21 +279,21 @@ mod tests {
     #[test]
     fn an_empty_set_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
-        cache(&dir).store_orders(Vec::new(), written()).unwrap();
+        cache(&dir).store_overrides(Vec::new(), written()).unwrap();
         let dir = kept();
-        assert!(dir.path().join(ORDERS).exists());
-        cache(&dir).store_orders(Vec::new(), written()).unwrap();
+        assert!(dir.path().join(FILE).exists());
+        cache(&dir).store_overrides(Vec::new(), written()).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
     #[test]
-    fn a_damaged_file_and_one_of_another_gateway_hold_no_orders() {
+    fn a_damaged_file_and_one_of_another_gateway_hold_no_overrides() {
         let dir = kept();
         let other = Cache::new(dir.path(), "other", "instance");
-        assert_eq!(other.read_orders(&written()).unwrap(), []);
-        let path = dir.path().join(ORDERS);
+        assert_eq!(other.read_overrides(&written()).unwrap(), []);
+        let path = dir.path().join(FILE);
         let whole = fs::read(&path).unwrap();
-        let read = || cache(&dir).read_orders(&written());
+        let read = || cache(&dir).read_overrides(&written());
         for length in (0..whole.len()).step_by(13) {
             fs::write(&path, &whole[..length]).unwrap();
             let damaged = read().unwrap_err().to_string();

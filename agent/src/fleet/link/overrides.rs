@@ -1,11 +1,8 @@
-//! The operators' orders that this session was given, and the answers to them.
+//! The overrides that this session was given, and the answer to them.
 
-use lanekeeper_model::Override;
 use lanekeeper_proto::message::{Overrides, OverridesResult, RefusedOverride};
 
-use crate::plane::Plane;
-
-/// Why an order is not carried out that names a cell which the agent does not have.
+/// Why an override is not carried out that names a cell which the agent does not have.
 const NO_SUCH_CELL: &str = "the revision that the agent serves has no such cell";
 
 /// The latest set, in short.
@@ -17,34 +14,16 @@ pub(super) struct Given {
 }
 
 impl Given {
-    /// Puts a set into force. What is not in it is over.
-    pub(super) fn obey(plane: &Plane, overrides: Overrides) -> Self {
-        plane.apply_overrides(&overrides.entries);
-        log(&overrides.entries, overrides.generation);
-        for order in &overrides.unreadable {
-            tracing::warn!(
-                id = order.id,
-                reason = order.reason,
-                "an override cannot be read"
-            );
-        }
-        Self::of(overrides)
-    }
-
-    /// What is answered of a set that is in force.
-    pub(super) fn of(overrides: Overrides) -> Self {
+    pub(super) fn new(overrides: &Overrides) -> Self {
+        let ids = overrides.entries.iter().map(|active| active.id.clone());
         Self {
             generation: overrides.generation,
-            ids: overrides
-                .entries
-                .into_iter()
-                .map(|order| order.id)
-                .collect(),
-            unreadable: overrides.unreadable,
+            ids: ids.collect(),
+            unreadable: overrides.unreadable.clone(),
         }
     }
 
-    /// The answer, given the ids of the orders that concern no cell here.
+    /// The answer, given the ids of those that concern no cell here.
     pub(super) fn answer(&self, unmet: &[String]) -> OverridesResult {
         let is_met = |id: &&String| !unmet.contains(id);
         let refused = self.ids.iter().filter(|id| !is_met(id));
@@ -60,26 +39,12 @@ impl Given {
     }
 }
 
-fn log(orders: &[Override], generation: u64) {
-    tracing::info!(generation, orders = orders.len(), "overrides in force");
-    for order in orders {
-        tracing::debug!(
-            id = order.id,
-            action = order.action.as_str(),
-            pool = order.pool.as_deref(),
-            lane = %order.lane,
-            remaining_ms = order.remaining_ms,
-            "override"
-        );
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn answer_tells_orders_in_force_from_those_that_cannot_be() {
+    fn answer_separates_overrides_in_force_from_those_that_cannot_be() {
         let unreadable = RefusedOverride {
             id: "c".to_owned(),
             reason: "action: value 9 is not known".to_owned(),

@@ -1,4 +1,4 @@
-//! One session with the control plane as a plain value: messages and times go in, orders come out.
+//! One session with the control plane as a plain value: messages and times go in, steps come out.
 //! It knows what may be said when, and when a report is due; it knows nothing of sockets.
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use lanekeeper_proto::message::{
 const WELCOME_PATIENCE: Duration = Duration::from_secs(10);
 /// Report intervals without an acknowledgement after which the agent leaves.
 const MISSING_ACKS_MAX: u32 = 2;
-/// Least time between a dense report and one that a server asks for: a list of every cell is dear, and
+/// Least time between a dense report and one that a server asks for: a list of every cell is expensive, and
 /// a server that asks each time gets the others in between.
 const DENSE_GAP: Duration = Duration::from_secs(5);
 /// Time between dense reports.
@@ -25,12 +25,14 @@ const GATHER: Duration = Duration::from_millis(100);
 /// Least time between a report and one that a transition asks for. With [`GATHER`] it keeps a
 /// transition's report within a second.
 const REPORT_GAP: Duration = Duration::from_millis(900);
-/// Shortest and longest report interval that a server can order.
+/// Shortest and longest report interval that a server can set.
 const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// See [`INTERVAL_MIN`].
 const INTERVAL_MAX: Duration = Duration::from_secs(300);
 /// Share by which an interval varies, each way.
 const INTERVAL_SPREAD: f64 = 0.1;
+/// How long a message may wait for a place before the link counts as dead.
+pub(crate) const STALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Unacknowledged reports whose times are kept. More than the acknowledgement deadline lets stand.
 const UNACKED_MAX: usize = 1024;
 
@@ -55,11 +57,38 @@ impl Lineage {
             .filter(|applied| applied.control_epoch.as_deref() == Some(control_epoch))
             .map_or(0, |applied| applied.revision)
     }
+
+    /// Takes in how the trial of a push ended that came under `control_epoch`, and makes the
+    /// answer.
+    pub(crate) fn tried(
+        &mut self,
+        push: &ConfigPush,
+        control_epoch: Option<String>,
+        verdict: Result<Vec<String>, Vec<Problem>>,
+    ) -> ConfigResult {
+        match verdict {
+            Ok(problems) => {
+                self.applied = Some(AppliedRevision {
+                    revision: push.revision,
+                    hash: push.hash.clone(),
+                    source: ConfigSource::Live,
+                    control_epoch,
+                });
+                ConfigResult {
+                    nonce: push.nonce,
+                    outcome: ConfigOutcome::Applied { problems },
+                    revision: push.revision,
+                    hash: push.hash.clone(),
+                }
+            }
+            Err(errors) => refusal(push.nonce, errors, self),
+        }
+    }
 }
 
 /// Why the agent ends a session.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Leave {
+pub enum Leave {
     /// The server asked for it.
     #[error("the server said goodbye ({}): {}", .0.reason.as_str(), .0.detail)]
     Goodbye(Goodbye),
@@ -72,35 +101,53 @@ pub(crate) enum Leave {
     /// Reports were not acknowledged.
     #[error("the server acknowledged no report for {MISSING_ACKS_MAX} intervals")]
     NoAck,
+    /// Nothing could be sent.
+    #[error("nothing could be sent for {} s", STALL_TIMEOUT.as_secs())]
+    Stalled,
+}
+
+impl Leave {
+    /// The server's goodbye, which may ask for a wait.
+    pub fn goodbye(&self) -> Option<&Goodbye> {
+        match self {
+            Self::Goodbye(goodbye) => Some(goodbye),
+            Self::Protocol(_) | Self::NoWelcome | Self::NoAck | Self::Stalled => None,
+        }
+    }
 }
 
 /// What a received message asks for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing further.
-    None,
     /// The session is open.
     Opened {
         /// The server's newest revision is the one that is served.
         confirmed: bool,
     },
-    /// Try this revision, then call [`Session::judged`].
+    /// Reports were acknowledged.
+    Acknowledged {
+        /// The acknowledgement.
+        ack: ReportAck,
+        /// How long the report took that it names, if that is known.
+        took: Option<Duration>,
+    },
+    /// Try this revision, then call [`Lineage::tried`].
     Adopt(ConfigPush),
     /// Send this answer.
     Answer(ConfigResult),
-    /// Put these orders into force and answer.
-    Obey(Overrides),
+    /// Put these overrides into force and answer.
+    Override(Overrides),
     /// Go out of service, or come back.
     Drain(bool),
 }
 
 /// A report that is due, to be filled with the cells of the moment it is sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Numbered {
+pub struct Numbered {
     /// Its number.
-    pub(crate) seq: u64,
+    pub seq: u64,
     /// List every cell.
-    pub(crate) dense: bool,
+    pub dense: bool,
 }
 
 /// One session.
@@ -141,6 +188,11 @@ impl Session {
     /// Sizes the server accepts, once it said so.
     pub(crate) fn limits(&self) -> Option<Limits> {
         self.open.as_ref().map(|open| open.limits)
+    }
+
+    /// The control epoch that the session runs under, once it is open.
+    pub(crate) fn control_epoch(&self) -> Option<&str> {
+        self.open.as_ref().map(|open| open.control_epoch.as_str())
     }
 
     /// How long the session has been open.
@@ -194,37 +246,11 @@ impl Session {
                 Ok(Step::Answer(refusal(push.nonce, vec![error], lineage)))
             }
             (FromServer::ReportAck(ack), Some(open)) => {
-                open.acknowledged(&ack, now);
-                Ok(Step::None)
+                let took = open.acknowledged(&ack, now);
+                Ok(Step::Acknowledged { ack, took })
             }
-            (FromServer::Overrides(overrides), Some(_)) => Ok(Step::Obey(overrides)),
+            (FromServer::Overrides(overrides), Some(_)) => Ok(Step::Override(overrides)),
             (FromServer::Drain(active), Some(_)) => Ok(Step::Drain(active)),
-        }
-    }
-
-    /// Records the fate of a push that was tried and words the answer.
-    pub(crate) fn judged(
-        &self,
-        push: &ConfigPush,
-        verdict: Result<Vec<String>, Vec<Problem>>,
-        lineage: &mut Lineage,
-    ) -> ConfigResult {
-        match verdict {
-            Ok(problems) => {
-                lineage.applied = Some(AppliedRevision {
-                    revision: push.revision,
-                    hash: push.hash.clone(),
-                    source: ConfigSource::Live,
-                    control_epoch: self.open.as_ref().map(|open| open.control_epoch.clone()),
-                });
-                ConfigResult {
-                    nonce: push.nonce,
-                    outcome: ConfigOutcome::Applied { problems },
-                    revision: push.revision,
-                    hash: push.hash.clone(),
-                }
-            }
-            Err(errors) => refusal(push.nonce, errors, lineage),
         }
     }
 
@@ -328,9 +354,15 @@ impl Open {
         }
     }
 
-    fn acknowledged(&mut self, ack: &ReportAck, now: Instant) {
-        while self.unacked.front().is_some_and(|(seq, _)| *seq <= ack.seq) {
+    /// Returns how long the report took that the acknowledgement names. It covers all before it,
+    /// whose answers were merged into it.
+    fn acknowledged(&mut self, ack: &ReportAck, now: Instant) -> Option<Duration> {
+        let mut took = None;
+        while let Some((seq, sent)) = self.unacked.front().copied()
+            && seq <= ack.seq
+        {
             self.unacked.pop_front();
+            took = (seq == ack.seq).then(|| now.saturating_duration_since(sent));
         }
         if ack.want_dense {
             let earliest = self
@@ -345,6 +377,7 @@ impl Open {
             }
             self.interval = interval;
         }
+        took
     }
 }
 

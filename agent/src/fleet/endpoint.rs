@@ -1,7 +1,6 @@
-//! Opens the connection to the control plane: address, certificates, keepalive.
+//! Where the control plane is, and how a connection to it is opened: address, TLS, keepalive.
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,34 +12,12 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Endpoint as Target, Error};
 
-use super::identity::{Identity, IdentityError};
-use super::trust::{Credentials, Trust};
-use crate::config::ClientTls;
+use super::tls::{Credentials, FileError};
 
 /// How long connecting may take, name resolution and handshake included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// The port of an address without one.
 const HTTPS_PORT: u16 = 443;
-
-/// Reaches one control plane.
-#[derive(Debug, Clone)]
-pub(crate) struct Dialer {
-    /// Where it is.
-    pub(crate) endpoint: Endpoint,
-    /// How to prove who is calling.
-    pub(crate) proof: Proof,
-}
-
-/// How to prove who is calling.
-#[derive(Debug, Clone)]
-pub(crate) enum Proof {
-    /// Not at all: plaintext on loopback.
-    None,
-    /// With certificates that someone else puts into files.
-    Files(ClientTls),
-    /// With a certificate that the control plane hands out.
-    Identity(Arc<Identity>),
-}
 
 /// Where a control plane is: `http://` or `https://`, host and port.
 #[derive(Debug, Clone)]
@@ -48,7 +25,7 @@ pub(crate) struct Endpoint(pub(crate) String);
 
 /// Why no connection came about.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum DialError {
+pub(crate) enum ConnectError {
     /// The address is unusable.
     #[error("cannot use the control plane's address")]
     Settings(#[source] Error),
@@ -59,56 +36,31 @@ pub(crate) enum DialError {
     #[error("cannot use a certificate")]
     Certificates(#[from] rustls::Error),
     /// A certificate file cannot be read.
-    #[error("cannot read {}", path.display())]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] FileError),
     /// The control plane is not reached or not trusted.
     #[error("cannot connect")]
     Connect(#[source] Error),
     /// It took too long.
     #[error("cannot connect within {} s", CONNECT_TIMEOUT.as_secs())]
     Slow,
-    /// There is no certificate to connect with.
-    #[error(transparent)]
-    Identity(#[from] IdentityError),
-}
-
-impl Dialer {
-    /// Connects once. Certificates in files are read anew each time, since they are renewed while
-    /// the agent runs. `troubled` says that the last connection led to no session.
-    pub(crate) async fn connect(&self, troubled: bool) -> Result<Channel, DialError> {
-        let credentials = match &self.proof {
-            Proof::None => return self.endpoint.connect_plain().await,
-            Proof::Files(files) => Credentials {
-                trust: Trust::from_file(&files.ca).await?,
-                own: Some((read(&files.cert).await?, read(&files.key).await?)),
-            },
-            Proof::Identity(identity) => identity.credentials(&self.endpoint, troubled).await?,
-        };
-        self.endpoint.connect(&credentials).await
-    }
 }
 
 impl Endpoint {
-    async fn connect_plain(&self) -> Result<Channel, DialError> {
+    pub(super) async fn connect_plain(&self) -> Result<Channel, ConnectError> {
         in_time(self.target(self.0.clone())?.connect()).await
     }
 
     /// Connects with TLS.
-    pub(super) async fn connect(&self, credentials: &Credentials) -> Result<Channel, DialError> {
-        let uri: Uri = self.0.parse().map_err(|_| DialError::Address)?;
-        let host = uri.host().ok_or(DialError::Address)?;
+    pub(super) async fn connect(&self, credentials: &Credentials) -> Result<Channel, ConnectError> {
+        let uri: Uri = self.0.parse().map_err(|_| ConnectError::Address)?;
+        let host = uri.host().ok_or(ConnectError::Address)?;
         let host = host
             .trim_start_matches('[')
             .trim_end_matches(']')
             .to_owned();
         let port = uri.port_u16().unwrap_or(HTTPS_PORT);
-        let name = ServerName::try_from(host.clone()).map_err(|_| DialError::Address)?;
+        let name = ServerName::try_from(host.clone()).map_err(|_| ConnectError::Address)?;
         let connector = TlsConnector::from(Arc::new(credentials.settings()?));
         let connect = tower::service_fn(move |_: Uri| {
             let (host, name, connector) = (host.clone(), name.clone(), connector.clone());
@@ -120,14 +72,14 @@ impl Endpoint {
             }
         });
         // TLS is the connector's work; were the address https, the library would do it again.
-        let authority = uri.authority().ok_or(DialError::Address)?;
+        let authority = uri.authority().ok_or(ConnectError::Address)?;
         let target = self.target(format!("http://{authority}"))?.origin(uri);
         in_time(target.connect_with_connector(connect)).await
     }
 
-    fn target(&self, address: String) -> Result<Target, DialError> {
+    fn target(&self, address: String) -> Result<Target, ConnectError> {
         Ok(Target::from_shared(address)
-            .map_err(DialError::Settings)?
+            .map_err(ConnectError::Settings)?
             .connect_timeout(CONNECT_TIMEOUT)
             .tcp_nodelay(true)
             .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
@@ -139,19 +91,9 @@ impl Endpoint {
 /// The endpoint's own limit covers TCP alone, not a peer that hangs in the TLS handshake.
 async fn in_time(
     connecting: impl Future<Output = Result<Channel, Error>>,
-) -> Result<Channel, DialError> {
+) -> Result<Channel, ConnectError> {
     tokio::time::timeout(CONNECT_TIMEOUT, connecting)
         .await
-        .map_err(|_| DialError::Slow)?
-        .map_err(DialError::Connect)
-}
-
-/// Reads a certificate file.
-pub(super) async fn read(path: &Path) -> Result<Vec<u8>, DialError> {
-    tokio::fs::read(path)
-        .await
-        .map_err(|source| DialError::File {
-            path: path.to_owned(),
-            source,
-        })
+        .map_err(|_| ConnectError::Slow)?
+        .map_err(ConnectError::Connect)
 }

@@ -17,9 +17,17 @@ const CUT: &str = "…";
 
 /// The report of this moment.
 pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: Limits) -> Report {
-    let cells = plane.cells();
-    let digest = digest(&cells);
-    let (cells, left_out) = select(cells, numbered.dense, limits);
+    let mut problems = status.problems();
+    problems.extend(plane.problems());
+    let now = Report {
+        cells: plane.cells(),
+        totals: plane.totals(),
+        revision: plane.applied().map_or(0, |applied| applied.revision),
+        problems,
+        draining: status.draining(),
+        ..Report::default()
+    };
+    let (report, left_out) = fit(now, numbered, limits);
     if left_out > 0 {
         status.raise(
             Topic::Report,
@@ -28,28 +36,29 @@ pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: 
     } else {
         status.clear(Topic::Report);
     }
-    let mut problems = status.problems();
-    problems.extend(plane.problems());
-    Report {
+    report
+}
+
+/// Numbers a report of every cell and brings it to the sizes that the server accepts; also how many
+/// cells had to be left out.
+pub(super) fn fit(all: Report, numbered: Numbered, limits: Limits) -> (Report, usize) {
+    let digest = digest(&all.cells);
+    let (cells, left_out) = select(all.cells, numbered.dense, limits);
+    let report = Report {
         seq: numbered.seq,
         // A list with gaps must not pass for a whole one; what is left out first is closed, which
-        // is what absence says in a report that is not dense.
+        // is what absence means in a report that is not dense.
         dense: numbered.dense && left_out == 0,
         cells,
-        totals: plane.totals(),
-        revision: plane.applied().map_or(0, |applied| applied.revision),
-        problems: fit_texts(problems),
-        draining: status.draining(),
+        problems: fit_texts(all.problems),
         digest: Some(digest),
-    }
+        ..all
+    };
+    (report, left_out)
 }
 
 /// The cells to list, notable ones first, and how many had to be left out.
-pub(super) fn select(
-    cells: Vec<CellReport>,
-    dense: bool,
-    limits: Limits,
-) -> (Vec<CellReport>, usize) {
+fn select(cells: Vec<CellReport>, dense: bool, limits: Limits) -> (Vec<CellReport>, usize) {
     let (mut listed, rest): (Vec<_>, Vec<_>) = cells.into_iter().partition(CellReport::is_notable);
     if dense {
         listed.extend(rest);

@@ -329,7 +329,11 @@ fn a_new_control_epoch_may_go_back() {
     assert_eq!(step, Ok(Step::Opened { confirmed: false }));
     let step = session.receive(FromServer::ConfigPush(push(2)), &mut lineage, start);
     assert_eq!(step, Ok(Step::Adopt(push(2))));
-    session.judged(&push(2), Ok(Vec::new()), &mut lineage);
+    lineage.tried(
+        &push(2),
+        session.control_epoch().map(str::to_owned),
+        Ok(Vec::new()),
+    );
     let applied = lineage.applied.unwrap();
     assert_eq!(applied.control_epoch.as_deref(), Some("b"));
     assert_eq!((applied.revision, applied.source), (2, ConfigSource::Live));
@@ -343,7 +347,11 @@ fn a_refused_push_leaves_the_lineage_alone() {
     session
         .receive(FromServer::Welcome(welcome("a")), &mut lineage, start)
         .unwrap();
-    let answer = session.judged(&push(6), Err(Vec::new()), &mut lineage);
+    let answer = lineage.tried(
+        &push(6),
+        session.control_epoch().map(str::to_owned),
+        Err(Vec::new()),
+    );
     assert_eq!(answer.nonce, 60);
     assert_eq!((answer.revision, answer.hash.as_str()), (5, "hash-5"));
     assert_eq!(lineage.applied.unwrap().revision, 5);
