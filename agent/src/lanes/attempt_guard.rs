@@ -79,7 +79,8 @@ impl AttemptGuard {
         }
     }
 
-    /// The first content is on its way, and so is all the rest: [`AttemptGuard::settle`] follows at once.
+    /// The first content is on its way, and so is all the rest: [`AttemptGuard::settle`] follows at
+    /// once.
     pub(crate) fn commit_whole(&mut self, now: Instant) {
         self.refundable = false;
         if let Some(ticket) = &self.ticket {

@@ -38,8 +38,8 @@ struct Active {
 }
 
 impl ActiveOverrides {
-    /// Takes the operators' whole set, the earliest first. Of two overrides on the same cells
-    /// the later one holds; one that names a pool holds before one for all. Returns the resets to be
+    /// Takes the operators' whole set, the earliest first. Of two overrides on the same cells the
+    /// later one holds; one that names a pool holds before one for all. Returns the resets to be
     /// carried out now.
     pub(crate) fn set_overrides(&mut self, overrides: &[Override], now: Instant) -> Vec<Scope> {
         self.active.clear();
@@ -69,8 +69,8 @@ impl ActiveOverrides {
         resets
     }
 
-    /// Drops the overrides whose time is over; true when there were any, so that what they hid has to
-    /// reach its cells.
+    /// Drops the overrides whose time is over; true when there were any, so that what they hid has
+    /// to reach its cells.
     pub(crate) fn end_expired(&mut self, now: Instant) -> bool {
         let mut ended = false;
         self.active.retain(|_, of_lane| {

@@ -385,8 +385,8 @@ async fn whole(
     }
 }
 
-/// Judges a document in a content coding that nobody asked for. It is decoded only to be judged: the
-/// caller gets it as it came. A coding that is not known leaves bytes that are no document.
+/// Judges a document in a content coding that nobody asked for. It is decoded only to be judged:
+/// the caller gets it as it came. A coding that is not known leaves bytes that are no document.
 fn inspect_encoded(
     rules: Rules<'_>,
     dialect: Dialect,

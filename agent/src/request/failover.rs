@@ -11,25 +11,24 @@ use crate::lanes::pool::{Chosen, Demand, Exhaustion, Member, Pool};
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::Destination;
-use crate::proof::{Circumstances, Proof};
-use crate::request::attempt::{self, Answer, AnswerBody, Asked, Attempted, Bounds};
+use crate::request::attempt::{self, Answer, AnswerBody, Asked, Bounds};
 use crate::request::guard::RequestGuard;
 use crate::request::ingress::budget::Share;
-use crate::request::relay::{Origin, Relay};
 use crate::request::reply::{self, Body, Provenance, RequestId};
 use crate::upstream::Client;
 use http::{HeaderValue, Response};
-use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::PoolName;
-use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, UpstreamCredentials};
-use lanekeeper_protocol::classify::{Disposition, Verdict};
+use lanekeeper_model::gateway::UpstreamCredentials;
 use lanekeeper_protocol::error_body::ErrorKind;
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod conclude;
 mod exhausted;
+
+use conclude::{Conclusion, Retries, Retry};
 
 /// Retry-After when no member gives a better one: all are dead or out of budget.
 const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
@@ -74,11 +73,11 @@ enum Last {
     None,
     /// A failure without more to say.
     Failed,
-    /// "Too many requests", with the wait it asked for.
+    /// "Too many requests", with the Retry-After hint.
     RateLimited(Option<Duration>),
     /// The gateway's credential was refused.
     Auth,
-    /// The request is too long; the lane's own words.
+    /// The request is too long; the lane's own message.
     TooLong(Option<Box<Answer>>),
 }
 
@@ -161,19 +160,16 @@ impl Route<'_> {
     }
 
     /// Tries the chosen member, in place again where the pool says so.
-    async fn attempt(&mut self, chosen: Chosen, request: Box<RequestGuard>) -> Step {
+    async fn attempt(&mut self, chosen: Chosen, mut request: Box<RequestGuard>) -> Step {
         let pool = Arc::clone(&self.pool);
         let Some(member) = pool.members.get(chosen.position) else {
             return Step::Next(request);
         };
-        let passthrough = pool.upstream_credentials == UpstreamCredentials::Passthrough;
         self.progress.tried.push(member.lane.number);
         self.members_tried += 1;
         self.progress.lane = Some(member.lane.header.clone());
         let mut guard = chosen.guard;
-        let mut retries = pool.failover.same_lane_retries;
-        // An empty answer is asked for once more where the provider says so.
-        let mut asked_again = false;
+        let mut left = Retries::of(&pool);
         loop {
             self.progress.attempts += 1;
             if let Some(trace) = request.trace() {
@@ -184,79 +180,41 @@ impl Route<'_> {
                 &self.job.client,
                 &member.lane,
                 &self.job.asked,
-                passthrough,
+                self.passes_credential(),
                 bounds,
                 guard.trace(),
             )
             .await;
-            let (verdict, answer) = match attempted {
-                Attempted::Content(answer) => {
-                    return Step::Done(self.deliver(answer, guard, request, passthrough));
+            let retry = match self.conclude(attempted, member, guard, request, &left) {
+                Conclusion::Done(response) => return Step::Done(response),
+                Conclusion::Failed(back, retry) => {
+                    request = back;
+                    retry
                 }
-                Attempted::Empty(answer) => {
-                    if member.lane.provider.empty_answer == EmptyAnswer::Neutral {
-                        let booking = (Proof::Neutral, RequestOutcome::Ok);
-                        return Step::Done(self.relay(
-                            answer,
-                            guard,
-                            request,
-                            booking,
-                            passthrough,
-                        ));
-                    }
-                    if !asked_again {
-                        asked_again = true;
-                        guard.settle(Proof::Neutral, Circumstances::default(), clock::now());
-                        match member
-                            .claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
-                        {
-                            Some(again) => {
-                                guard = again;
-                                continue;
-                            }
-                            None => {
-                                self.reason = Some(CauseKind::EmptyAnswer.as_str());
-                                self.progress.last = Last::Failed;
-                                return Step::Next(request);
-                            }
-                        }
-                    }
-                    (Verdict::transient(CauseKind::EmptyAnswer), None)
-                }
-                Attempted::Failed(verdict, answer) => (verdict, answer),
             };
-            let proof = Proof::of(&verdict);
-            let answer = match (verdict.disposition, answer) {
-                (Disposition::ClientFault, Some(answer)) => {
-                    let booking = (proof, RequestOutcome::ClientFault);
-                    return Step::Done(self.relay(answer, guard, request, booking, passthrough));
+            let again = match retry {
+                Retry::Never => None,
+                Retry::AtOnce => {
+                    left.empty_answer = false;
+                    member.claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
                 }
-                (_, answer) => answer,
+                Retry::AfterBackoff => {
+                    let backoff = pool.failover.retry_backoff;
+                    let again = self.again(member, backoff, left.transient).await;
+                    left.transient = left.transient.saturating_sub(1);
+                    again
+                }
             };
-            let circumstances = self.circumstances(&verdict);
-            guard.settle(proof, circumstances, clock::now());
-            if verdict.disposition == Disposition::HardDownAuth
-                && pool.on_auth_down == OnAuthDown::Surface
-            {
-                let response = self.refuse(&ErrorKind::UpstreamAuth);
-                request.end(RequestOutcome::Failed);
-                return Step::Done(response);
+            match again {
+                Some(again) => guard = again,
+                None => return Step::Next(request),
             }
-            let may_retry = retries > 0
-                && verdict.disposition == Disposition::Transient
-                && verdict.retry_after.is_none();
-            self.note(verdict, answer, member);
-            if may_retry
-                && let Some(again) = self
-                    .again(member, pool.failover.retry_backoff, retries)
-                    .await
-            {
-                retries -= 1;
-                guard = again;
-                continue;
-            }
-            return Step::Next(request);
         }
+    }
+
+    /// True when the pool sends the caller's own credential on.
+    fn passes_credential(&self) -> bool {
+        self.pool.upstream_credentials == UpstreamCredentials::Passthrough
     }
 
     /// A further guard on the same lane, after a wait of full jitter.
@@ -289,109 +247,6 @@ impl Route<'_> {
             content,
             hold: self.pool.failover.hold,
         }
-    }
-
-    /// Whether another lane has failed this request with the same 5xx before.
-    fn circumstances(&mut self, verdict: &Verdict) -> Circumstances {
-        let status = verdict
-            .status
-            .filter(|status| (500..600).contains(status))
-            .filter(|_| verdict.disposition == Disposition::Transient);
-        let repeated = status.is_some_and(|status| {
-            let before =
-                self.progress.statuses.iter().any(|(lane, seen)| {
-                    *seen == status && Some(lane) != self.progress.tried.last()
-                });
-            if let Some(lane) = self.progress.tried.last() {
-                self.progress.statuses.push((*lane, status));
-            }
-            before
-        });
-        Circumstances {
-            after_content: false,
-            repeated,
-        }
-    }
-
-    fn note(&mut self, verdict: Verdict, answer: Option<Answer>, member: &Member) {
-        self.reason = Some(verdict.cause.kind.as_str());
-        self.progress.last = match verdict.disposition {
-            Disposition::ContextLength => {
-                let too_small = member.context_max.unwrap_or_default();
-                let known = self.progress.larger_than.unwrap_or_default();
-                self.progress.larger_than = Some(known.max(too_small));
-                // Only an answer that is all here can wait for the end of the request.
-                let words = answer.filter(|answer| matches!(answer.body, AnswerBody::Whole(_)));
-                Last::TooLong(words.map(Box::new))
-            }
-            Disposition::HardDownAuth => Last::Auth,
-            Disposition::Transient if verdict.status == Some(429) => {
-                Last::RateLimited(verdict.retry_after)
-            }
-            Disposition::Success
-            | Disposition::Transient
-            | Disposition::HardDownBilling
-            | Disposition::ClientFault
-            | Disposition::Empty => Last::Failed,
-        };
-    }
-
-    /// The answer goes to the caller: from now on there is no other lane for this request.
-    fn deliver(
-        &self,
-        answer: Answer,
-        mut guard: Box<AttemptGuard>,
-        request: Box<RequestGuard>,
-        passthrough: bool,
-    ) -> Response<Body> {
-        let waits = matches!(&answer.body, AnswerBody::Running(running) if !running.content);
-        if !waits {
-            let now = clock::now();
-            if matches!(answer.body, AnswerBody::Whole(_)) {
-                guard.commit_whole(now);
-            } else {
-                guard.commit(now);
-            }
-            request.first_content(now);
-        }
-        let booking = (Proof::Success, RequestOutcome::Ok);
-        self.relay(answer, guard, request, booking, passthrough)
-    }
-
-    /// Hands a lane's answer to the caller; `booking` is what a whole delivery proves.
-    fn relay(
-        &self,
-        answer: Answer,
-        mut guard: Box<AttemptGuard>,
-        request: Box<RequestGuard>,
-        booking: (Proof, RequestOutcome),
-        passthrough: bool,
-    ) -> Response<Body> {
-        // A refused request has cost the lane nothing that its budget stands for.
-        if answer.head.status.is_success() {
-            guard.deliver();
-        }
-        let body = match answer.body {
-            AnswerBody::Whole(bytes) => {
-                guard.settle(booking.0, Circumstances::default(), clock::now());
-                request.end(booking.1);
-                Body::Whole(Some(bytes))
-            }
-            AnswerBody::Running(running) => {
-                let origin = Origin {
-                    dialect: self.job.asked.dialect,
-                    request_id: self.job.request_id.as_str().to_owned(),
-                    passthrough,
-                    counters: Arc::clone(request.counters()),
-                    shutdown: request.shutdown(),
-                };
-                let relay = Relay::new(running, origin, guard, request, booking);
-                Body::Relay(Box::new(relay))
-            }
-        };
-        let mut response = reply::relay(answer.head, body, &self.job.request_id);
-        reply::mark(&mut response, &self.provenance());
-        response
     }
 
     /// Nothing is left to try.

@@ -47,8 +47,8 @@ impl Counters {
     }
 }
 
-/// A request that is being served. Dropping it without [`RequestGuard::end`] means the caller left, or
-/// that the agent does or failed.
+/// A request that is being served. Dropping it without [`RequestGuard::end`] means the caller left,
+/// or that the agent does or failed.
 pub(crate) struct RequestGuard {
     counters: Arc<Counters>,
     pool: Option<Arc<PoolState>>,

@@ -41,8 +41,8 @@ use std::time::{Duration, Instant};
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// Room for the bodies of all requests together, in bytes.
 const BODIES_MAX_BYTES: usize = 256 * 1024 * 1024;
-/// Bodies up to this many bytes are copied out of the network buffer where they are kept for long: a
-/// larger one fills its buffer well enough.
+/// Bodies up to this many bytes are copied out of the network buffer where they are kept for long:
+/// a larger one fills its buffer well enough.
 const DETACH_MAX_BYTES: usize = 4 * 1024;
 
 /// Answers one request. A fault of the agent itself ends that request and nothing else; its caller

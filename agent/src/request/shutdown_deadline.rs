@@ -6,8 +6,8 @@ use std::task::Poll;
 
 /// Set once, when the agent's grace for running requests is over. Clones share it.
 ///
-/// Looking at it costs one load and registers for nothing, because every request looks at it several
-/// times: whoever sets it must have what waits polled once more.
+/// Looking at it costs one load and registers for nothing, because every request looks at it
+/// several times: whoever sets it must have what waits polled once more.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ShutdownDeadline(Arc<AtomicBool>);
 
@@ -22,7 +22,7 @@ impl ShutdownDeadline {
         self.0.load(Ordering::Acquire)
     }
 
-    /// Ends a wait at the cut: what has come by then counts, `None` stands for what has not.
+    /// Ends a wait at the deadline: what has come by then counts, `None` stands for what has not.
     pub(crate) fn bound<T>(&self, polled: Poll<T>) -> Poll<Option<T>> {
         match polled {
             Poll::Ready(come) => Poll::Ready(Some(come)),

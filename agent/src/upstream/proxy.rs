@@ -117,8 +117,8 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// What the environment of this process says about proxies: `HTTPS_PROXY` and `NO_PROXY`, in capital
-/// or small letters, as most programs read them.
+/// What the environment of this process says about proxies: `HTTPS_PROXY` and `NO_PROXY`, in
+/// capital or small letters, as most programs read them.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyEnvironment(Option<Arc<Matcher>>);
 

@@ -445,7 +445,7 @@ impl Member {
                 Admission::Refuse(_) => return None,
             }
         }
-        // Only an operator's order still refuses.
+        // Only an operator's override still refuses.
         match cell.admit_degraded(now, self.lease()) {
             Admission::Pass(ticket) | Admission::Probe(ticket, _) => guard.hold(ticket),
             Admission::Refuse(_) => return None,
@@ -454,8 +454,8 @@ impl Member {
     }
 }
 
-/// Two cells that must both admit. Of two refusals the one that lasts longer counts; nobody knows how
-/// long a probe takes, but it is one request.
+/// Two cells that must both admit. Of two refusals the one that lasts longer counts; nobody knows
+/// how long a probe takes, but it is one request.
 fn stricter(a: Selectable, b: Selectable) -> Selectable {
     match (a, b) {
         (

@@ -22,8 +22,8 @@ const DISCARD_MAX_BYTES: usize = 64 * 1024 * 1024;
 const RESERVE_MAX_BYTES: usize = 256 * 1024;
 /// Longest time for a whole body.
 const BODY_TOTAL: Duration = Duration::from_secs(600);
-/// Compressed bodies up to this many bytes are decoded in place; larger ones off the worker's thread,
-/// where other requests would wait for them.
+/// Compressed bodies up to this many bytes are decoded in place; larger ones off the worker's
+/// thread, where other requests would wait for them.
 const DECODE_IN_PLACE_MAX_BYTES: usize = 16 * 1024;
 
 /// Why a body cannot be had.

@@ -1,4 +1,5 @@
-//! Operators' orders and the fleet's hints: whole sets that reach cells, end, and outlive revisions.
+//! Operators' overrides and the fleet's advisories: whole sets that reach cells, end, and outlive
+//! revisions.
 
 use crate::caller::chat;
 use crate::gateway::{Agent, Document, eventually};
