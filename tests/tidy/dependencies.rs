@@ -13,7 +13,7 @@ const MAY_USE: [(&str, &[&str]); 13] = [
     ("lanekeeper-protocol", &["model"]),
     ("lanekeeper-serve", &[]),
     ("lanekeeper-sim-provider", &["serve"]),
-    ("lanekeeper-fleet-sim", &["model", "proto"]),
+    ("lanekeeper-fleet-sim", &["agent", "model", "proto"]),
     ("lanekeeper-proto", &["model"]),
     ("lanekeeper-store", &["model"]),
     (
