@@ -56,19 +56,15 @@ impl Proof {
         match self {
             Self::Success => Outcome::Success,
             Self::Neutral => Outcome::Neutral,
-            Self::HardDown { cause } => match policy.status_is_failure(cause.status) {
-                Some(false) => Outcome::Neutral,
-                Some(true) | None => Outcome::HardDown { cause },
-            },
+            Self::HardDown { cause } => policy.counted(Outcome::HardDown { cause }),
             Self::Transient { cause, retry_after } => {
                 let excused = (circumstances.after_content
                     && policy.stream_death == StreamDeath::Neutral)
-                    || (circumstances.repeated && policy.poison_guard)
-                    || policy.status_is_failure(cause.status) == Some(false);
+                    || (circumstances.repeated && policy.poison_guard);
                 if excused {
                     Outcome::Neutral
                 } else {
-                    Outcome::Transient { cause, retry_after }
+                    policy.counted(Outcome::Transient { cause, retry_after })
                 }
             }
             Self::ClientFault { status } => {

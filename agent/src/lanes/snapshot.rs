@@ -21,6 +21,7 @@ use lanekeeper_model::gateway::{
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::headers::ProviderHeaders;
+use secrecy::ExposeSecret as _;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -181,7 +182,7 @@ impl Credential {
     /// Reads the secret again if its file looks different. True when it was read. This touches
     /// the file system: never on a request's path.
     pub(crate) fn refresh(&self) -> bool {
-        let Some(reference) = &self.declared.api_key else {
+        let Some(reference) = self.declared.api_keys.first() else {
             return false;
         };
         let moved = self
@@ -199,17 +200,30 @@ impl Credential {
 
 impl Current {
     fn read(declared: &gateway::Provider) -> Self {
-        let resolved = declared.api_key.as_ref().map(secrets::resolve);
+        let resolved = declared.api_keys.first().map(secrets::resolve);
         let (key, missing) = match resolved.as_ref().map(|resolved| &resolved.secret) {
             None => (None, None),
             Some(Ok(key)) => (Some(key), None),
             Some(Err(reason)) => (None, Some(reason.clone())),
         };
+        let mut extra = Vec::with_capacity(declared.headers.len());
+        let mut missing = missing;
+        for (name, value) in &declared.headers {
+            match value {
+                gateway::HeaderValue::Text(text) => extra.push((name.clone(), text.clone())),
+                gateway::HeaderValue::Secret(reference) => {
+                    match secrets::resolve(reference).secret {
+                        Ok(secret) => extra.push((name.clone(), secret.expose_secret().to_owned())),
+                        Err(reason) => missing = missing.or(Some(reason)),
+                    }
+                }
+            }
+        }
         let headers = ProviderHeaders::new(
-            declared.protocol,
+            declared.protocols.primary(),
             &declared.base_url,
-            &declared.headers,
-            key.map(secrecy::ExposeSecret::expose_secret),
+            &extra,
+            key.map(|key| key.expose_secret()),
         );
         Self {
             headers: headers.map(Arc::new).map_err(|error| error.to_string()),

@@ -89,7 +89,7 @@ fn compile_provider(
 ) -> Arc<Provider> {
     Arc::new(Provider {
         name: provider.name.clone(),
-        protocol: provider.protocol,
+        protocol: provider.protocols.primary(),
         target: Target::new(
             &provider.base_url,
             provider.address_guard.clone(),
@@ -105,7 +105,7 @@ fn compile_provider(
             live.provider_cells(
                 &provider.name,
                 policy,
-                &endpoint_names(provider.protocol),
+                &endpoint_names(provider.protocols.primary()),
                 wiring,
             )
         }),
@@ -139,7 +139,7 @@ fn compile_lane(
         state: live.lane(lane),
         provider: Arc::clone(provider),
         upstream_model: lane.upstream_model.clone(),
-        idle_timeout: lane.idle_timeout,
+        idle_timeout: lane.timeouts.idle,
         header: HeaderValue::from_str(&lane.name)
             .unwrap_or_else(|_| HeaderValue::from_static("unprintable")),
         endpoints: endpoints(provider, &lane.upstream_model, gateway),
@@ -212,8 +212,8 @@ fn direct_route(
             weight: 1.0,
             excluded: false,
             context_max: declared.context_max,
-            attempt_timeout: declared.attempt_timeout,
-            first_content_timeout: declared.first_content_timeout,
+            attempt_timeout: declared.timeouts.streaming_headers,
+            first_content_timeout: declared.timeouts.first_content,
         }],
         strategy: Strategy::Weighted,
         failover: Failover {
@@ -223,6 +223,7 @@ fn direct_route(
             hold: Duration::ZERO,
             same_lane_retries: 0,
             retry_backoff: Duration::ZERO,
+            retry_budget: None,
         },
         affinity: None,
         on_exhausted: OnExhausted::Reject,
@@ -253,8 +254,8 @@ fn compile_pool(
                 weight: f64::from(member.weight),
                 excluded: pool.failover.exclusions.contains(&member.lane),
                 context_max: member.context_max,
-                attempt_timeout: member.attempt_timeout,
-                first_content_timeout: member.first_content_timeout,
+                attempt_timeout: member.timeouts.streaming_headers,
+                first_content_timeout: member.timeouts.first_content,
             })
         })
         .collect();
@@ -305,7 +306,7 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
             .members
             .iter()
             .filter_map(|member| gateway.providers.get(&member.provider))
-            .map(|provider| provider.protocol.as_str())
+            .map(|provider| provider.protocols.primary().as_str())
             .collect();
         if protocols.len() > 1 {
             found.push(format!(
