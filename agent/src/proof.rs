@@ -29,6 +29,9 @@ pub(crate) struct Circumstances {
     pub(crate) after_content: bool,
     /// Another lane has failed this request with the same 5xx before.
     pub(crate) repeated: bool,
+    /// Another lane was benched for its credential or account by this request. One request is
+    /// evidence against one lane at most: a second one may be the caller's doing.
+    pub(crate) hard_down_before: bool,
 }
 
 impl Proof {
@@ -55,19 +58,21 @@ impl Proof {
         match self {
             Self::Success => Outcome::Success,
             Self::Neutral => Outcome::Neutral,
-            Self::HardDown { cause } => match policy.status_is_failure(cause.status) {
-                Some(false) => Outcome::Neutral,
-                Some(true) | None => Outcome::HardDown { cause },
-            },
+            Self::HardDown { cause } if circumstances.hard_down_before => {
+                policy.counted(Outcome::Transient {
+                    cause,
+                    retry_after: None,
+                })
+            }
+            Self::HardDown { cause } => policy.counted(Outcome::HardDown { cause }),
             Self::Transient { cause, retry_after } => {
                 let excused = (circumstances.after_content
                     && policy.stream_death == StreamDeath::Neutral)
-                    || (circumstances.repeated && policy.poison_guard)
-                    || policy.status_is_failure(cause.status) == Some(false);
+                    || (circumstances.repeated && policy.poison_guard);
                 if excused {
                     Outcome::Neutral
                 } else {
-                    Outcome::Transient { cause, retry_after }
+                    policy.counted(Outcome::Transient { cause, retry_after })
                 }
             }
             Self::ClientFault { status } => {

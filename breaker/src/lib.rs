@@ -21,7 +21,7 @@
 //! | Open | admit before the deadline | refused, with the time left |
 //! | Open | admit after the deadline | HalfOpen; this attempt is the probe |
 //! | HalfOpen | admit | a probe while a slot is free, else refused |
-//! | HalfOpen | probe commits or succeeds | with enough successes Closed: window, streak and k cleared, the ramp begins |
+//! | HalfOpen | probe commits (where `closes_at` is content) or succeeds | with enough successes Closed: window, streak and k cleared, the ramp begins |
 //! | HalfOpen | probe fails, or succeeds slowly | Open with k + 1, whatever the window holds |
 //! | HalfOpen | probe's hard-down | Open with k + 1 and the sticky cooldown |
 //! | HalfOpen | probe's lease ends | its slot is free; its late result is ignored |
@@ -94,8 +94,8 @@ pub use cell::Cell;
 pub use outcome::{Cause, CauseKind, Outcome};
 pub use overrides::{Override, OverrideAction};
 pub use policy::{
-    HardDownScope, Mode, Policy, PolicyProblem, Recovery, Rules, StreamDeath, Trip, TripMode,
-    WindowKind,
+    ClosesAt, HardDownScope, Mode, Policy, PolicyProblem, Recovery, Rules, StreamDeath, Trip,
+    TripMode, Uncounted, WindowKind,
 };
 pub use transition::{Reason, State, Transition};
 pub use view::{OverrideView, Selectable, View};

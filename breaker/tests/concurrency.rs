@@ -46,6 +46,7 @@ fn policy(max_probes: u32, successes_to_close: u32) -> Policy {
         half_open: Recovery {
             max_probes,
             successes_to_close,
+            ..Recovery::default()
         },
         ..Policy::default()
     }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_breaker::{
-    Admission, Cause, CauseKind, Cell, Mode, Outcome, Override, OverrideAction, Policy, Recovery,
-    Rules, Ticket, Trip, TripMode, WindowKind,
+    Admission, Cause, CauseKind, Cell, ClosesAt, Mode, Outcome, Override, OverrideAction, Policy,
+    Recovery, Rules, Ticket, Trip, TripMode, WindowKind,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -143,7 +143,7 @@ fn policies() -> impl Strategy<Value = Policy> {
         (10_u64..20_000, 0_u64..60_000),
         (0.0_f64..=1.0, 0_u64..3_000),
         (0_u64..6_000, any::<bool>()),
-        (0_u32..4, 1_u32..4),
+        (0_u32..4, 1_u32..4, any::<bool>()),
         modes(),
     )
         .prop_map(|(trip, cooldown, jitter, park, recovery, mode)| Policy {
@@ -159,6 +159,11 @@ fn policies() -> impl Strategy<Value = Policy> {
             half_open: Recovery {
                 max_probes: recovery.0,
                 successes_to_close: recovery.1,
+                closes_at: if recovery.2 {
+                    ClosesAt::End
+                } else {
+                    ClosesAt::Content
+                },
             },
             ..Policy::default()
         })

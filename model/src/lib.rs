@@ -6,6 +6,7 @@
 //! the same after validation with every reference resolved, and between them stands [`document`],
 //! which refuses with a list of all [`Problem`]s at once.
 
+pub mod credentials;
 pub mod document;
 pub mod enrolment;
 pub mod fleet;

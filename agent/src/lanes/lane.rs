@@ -6,10 +6,10 @@ use crate::lanes::cells::CellSlot;
 use crate::lanes::provider::Provider;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::LaneName;
+use lanekeeper_model::gateway::Timeouts;
 use lanekeeper_protocol::Dialect;
 use state::LaneState;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A lane of one revision.
 pub(crate) struct Lane {
@@ -18,7 +18,7 @@ pub(crate) struct Lane {
     pub(crate) state: Arc<LaneState>,
     pub(crate) provider: Arc<Provider>,
     pub(crate) upstream_model: String,
-    pub(crate) idle_timeout: Duration,
+    pub(crate) timeouts: Timeouts,
     /// The lane's name as an answer's header.
     pub(crate) header: HeaderValue,
     /// Upstream path and query of each operation the provider's protocol has.

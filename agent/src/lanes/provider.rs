@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use lanekeeper_model::ProviderName;
 use lanekeeper_model::gateway::{self, BaseUrl, EmptyAnswer, ErrorMeaning, Health, Protocol};
 use lanekeeper_protocol::headers::ProviderHeaders;
+use secrecy::ExposeSecret as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,7 +99,7 @@ impl Credential {
     /// Reads the secret again if its file looks different. True when it was read. This touches
     /// the file system: never on a request's path.
     pub(crate) fn refresh(&self) -> bool {
-        let Some(reference) = &self.declared.api_key else {
+        let Some(reference) = self.declared.api_keys.first() else {
             return false;
         };
         let moved = self
@@ -116,16 +117,28 @@ impl Credential {
 
 impl Current {
     fn read(declared: &gateway::Provider) -> Self {
-        let resolved = declared.api_key.as_ref().map(secrets::resolve);
-        let (key, missing) = match resolved.as_ref().map(|resolved| &resolved.secret) {
+        let resolved = declared.api_keys.first().map(secrets::resolve);
+        let (key, mut missing) = match resolved.as_ref().map(|resolved| &resolved.secret) {
             None => (None, None),
             Some(Ok(key)) => (Some(key), None),
             Some(Err(reason)) => (None, Some(reason.clone())),
         };
+        let mut extra = Vec::with_capacity(declared.headers.len());
+        for (name, value) in &declared.headers {
+            match value {
+                gateway::HeaderValue::Text(text) => extra.push((name.clone(), text.clone())),
+                gateway::HeaderValue::Secret(reference) => {
+                    match secrets::resolve(reference).secret {
+                        Ok(secret) => extra.push((name.clone(), secret.expose_secret().to_owned())),
+                        Err(reason) => missing = missing.or(Some(reason)),
+                    }
+                }
+            }
+        }
         let headers = ProviderHeaders::new(
-            declared.protocol,
+            declared.protocols.primary(),
             &declared.base_url,
-            &declared.headers,
+            &extra,
             key.map(secrecy::ExposeSecret::expose_secret),
         );
         Self {

@@ -12,11 +12,13 @@ use crate::lanes::snapshot::compile::compile;
 use crate::lanes::snapshot::live::{Live, Wiring};
 use crate::lanes::snapshot::{Applied, Snapshot};
 use crate::observe::metrics::{Metrics, ProbeOutcome};
+use crate::upstream::ProxyEnvironment;
 use arc_swap::ArcSwapOption;
 use lanekeeper_model::{Advisory, Gateway, LaneName, Override};
+use lanekeeper_serve::Waits;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::sync::Notify;
 
 /// The served revision and all that outlives it.
@@ -25,6 +27,7 @@ pub(crate) struct Served {
     live: Mutex<Live>,
     metrics: Metrics,
     changed: Arc<Notify>,
+    proxies: ProxyEnvironment,
 }
 
 impl Default for Served {
@@ -34,6 +37,7 @@ impl Default for Served {
             live: Mutex::new(Live::default()),
             metrics: Metrics::new(),
             changed: Arc::new(Notify::new()),
+            proxies: ProxyEnvironment::from_process(),
         }
     }
 }
@@ -44,10 +48,13 @@ impl Served {
         self.snapshot.load_full()
     }
 
-    /// How long a caller may take over a request's head; `None` before any revision.
-    pub(crate) fn header_timeout(&self) -> Option<Duration> {
+    /// How long callers' connections wait; `None` before any revision.
+    pub(crate) fn waits(&self) -> Option<Waits> {
         let snapshot = self.snapshot.load();
-        snapshot.as_ref().map(|it| it.limits.header_timeout)
+        snapshot.as_ref().map(|it| Waits {
+            header: it.limits.header_timeout,
+            idle: it.limits.idle_timeout,
+        })
     }
 
     /// The agent's series.
@@ -70,6 +77,7 @@ impl Served {
         let wiring = Wiring {
             metrics: &self.metrics,
             changed: &self.changed,
+            proxies: &self.proxies,
             now,
         };
         let snapshot = compile(gateway, applied, previous.as_deref(), &mut live, &wiring);

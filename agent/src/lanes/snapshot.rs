@@ -11,7 +11,7 @@ use crate::lanes::cells::CellSlot;
 use crate::lanes::lane::Lane;
 use crate::lanes::pool::Pool;
 use crate::lanes::provider::Provider;
-use lanekeeper_model::gateway::Limits;
+use lanekeeper_model::gateway::{Cors, Limits, Pattern};
 use lanekeeper_model::{ConfigSource, PoolName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -39,6 +39,10 @@ pub(crate) struct Snapshot {
     pub(crate) providers: Vec<Arc<Provider>>,
     pub(crate) clients: Clients,
     pub(crate) limits: Limits,
+    /// Which web pages may call.
+    pub(crate) cors: Cors,
+    /// Pools of names that nobody declared, in the order they are tried.
+    pub(crate) routes: Vec<(Pattern, Arc<Pool>)>,
     /// What this version does not do as the document says.
     pub(crate) unserved: Vec<String>,
 }
@@ -46,7 +50,11 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// What serves the model name of a caller.
     pub(crate) fn route(&self, model: &str) -> Option<&Arc<Pool>> {
-        self.names.get(model)
+        self.names.get(model).or_else(|| {
+            let mut routes = self.routes.iter();
+            let found = routes.find(|(pattern, _)| pattern.matches(model));
+            found.map(|(_, pool)| pool)
+        })
     }
 
     /// Every cell of every lane.

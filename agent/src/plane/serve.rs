@@ -137,11 +137,5 @@ fn limits(worker: &Worker) -> Limits {
 
 /// How long to wait for a head and for the next request, as the served revision has it.
 fn waits(shared: Arc<Shared>, before_any_revision: Waits) -> impl Fn() -> Waits {
-    move || Waits {
-        header: shared
-            .served
-            .header_timeout()
-            .unwrap_or(before_any_revision.header),
-        idle: before_any_revision.idle,
-    }
+    move || shared.served.waits().unwrap_or(before_any_revision)
 }

@@ -55,6 +55,8 @@ struct Progress {
     tried: Vec<u32>,
     /// The 5xx statuses this request has met, and where, for the poison guard.
     statuses: Vec<(u32, u16)>,
+    /// A lane was benched for its credential or account.
+    hard_down: bool,
     /// The largest context that was too small.
     larger_than: Option<u64>,
     /// Attempts made.
@@ -240,10 +242,10 @@ impl Route<'_> {
         let until = |limit: Option<Duration>| {
             limit.map_or(self.deadline, |limit| later(now, limit).min(self.deadline))
         };
-        let content = until(member.first_content_timeout);
+        let content = until(member.timeouts.first_content);
         Bounds {
             // Content cannot come before the headers.
-            head: until(member.attempt_timeout).min(content),
+            head: until(member.timeouts.headers(self.job.asked.streams)).min(content),
             content,
             hold: self.pool.failover.hold,
         }

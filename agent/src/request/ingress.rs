@@ -21,7 +21,7 @@ use crate::request::guard::RequestGuard;
 use crate::request::reply::{self, Body, RequestId};
 use crate::request::worker::Worker;
 use bytes::Bytes;
-use door::{Cors, Origin};
+use door::Origin;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request, Response, Uri, request};
 use hyper::body::Incoming;
@@ -39,8 +39,6 @@ use std::time::{Duration, Instant};
 
 /// Retry-After of an agent whose places are all taken, or that has no configuration yet.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Room for the bodies of all requests together, in bytes.
-const BODIES_MAX_BYTES: usize = 256 * 1024 * 1024;
 /// Bodies up to this many bytes are copied out of the network buffer where they are kept for long:
 /// a larger one fills its buffer well enough.
 const DETACH_MAX_BYTES: usize = 4 * 1024;
@@ -62,7 +60,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
         Ok(route) => route.dialect,
         Err(unknown) => unknown.dialect,
     };
-    let origin = Cors::default().origin(request.headers());
+    let origin = Origin::of(request.headers(), || worker.cors());
     if let Some(mut response) = at_the_door(worker, &request, &origin, &found, dialect, &id) {
         origin.permit(response.headers_mut());
         return response;
@@ -287,8 +285,8 @@ async fn serve(
     let upload_began = clock::now();
     let shutdown = worker.deadline();
     let held = {
-        let share = worker.bodies().share(BODIES_MAX_BYTES);
         let limits = &snapshot.limits;
+        let share = worker.bodies().share(limits.bodies_max_bytes);
         let mut reading = pin!(body::read(body, &mut head.headers, limits, share));
         poll_fn(|cx| shutdown.bound(reading.as_mut().poll(cx))).await
     };

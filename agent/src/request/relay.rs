@@ -15,6 +15,7 @@ use crate::upstream;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use lanekeeper_breaker::CauseKind;
+use lanekeeper_model::gateway::Timeouts;
 use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::classify::Verdict;
 use lanekeeper_protocol::error_body::{self, ErrorKind};
@@ -36,7 +37,7 @@ mod tail;
 use burst::Burst;
 use death::Death;
 use reading::Next;
-use silence::Silence;
+use silence::{Longest, Silence};
 use tail::Tail;
 
 /// How long the upstream may keep the connection after the answer's closing frame, whatever it
@@ -64,7 +65,7 @@ pub(crate) struct Relay {
     upstream: upstream::Body,
     reader: Option<Box<SseReader>>,
     origin: Origin,
-    idle_timeout: Duration,
+    timeouts: Timeouts,
     silence: Silence,
     /// The model's turn has ended.
     finished: bool,
@@ -111,7 +112,7 @@ impl Relay {
             ready: running.held,
             upstream: running.upstream,
             reader: None,
-            idle_timeout: attempt.lane().idle_timeout,
+            timeouts: attempt.lane().timeouts,
             closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
             tail: Tail::new(origin.dialect.protocol()),
             burst: Burst::default(),
@@ -134,6 +135,7 @@ impl Relay {
     /// Takes the next bytes of the upstream.
     fn take(&mut self, chunk: Bytes) {
         self.burst.add(chunk.len());
+        self.silence.heard();
         let Some(mut reader) = self.reader.take() else {
             self.silence.end();
             self.ready.push_back(chunk);
@@ -287,7 +289,7 @@ impl Relay {
         if let Some((attempt, request)) = self.books.take() {
             let circumstances = Circumstances {
                 after_content: !self.awaits_content,
-                repeated: false,
+                ..Circumstances::default()
             };
             attempt.settle(proof, circumstances, clock::now());
             request.end(outcome);
@@ -296,12 +298,18 @@ impl Relay {
 
     /// True when the upstream has been silent for too long; registers to be woken then.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
-        let limit = if self.closed {
-            AFTER_TERMINAL
+        let longest = if self.closed {
+            Longest {
+                bytes: AFTER_TERMINAL,
+                content: AFTER_TERMINAL,
+            }
         } else {
-            self.idle_timeout
+            Longest {
+                bytes: self.timeouts.idle,
+                content: self.timeouts.content_idle,
+            }
         };
-        self.silence.exceeds(limit, cx)
+        self.silence.exceeds(longest, cx)
     }
 }
 

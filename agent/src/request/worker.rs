@@ -6,6 +6,7 @@ use crate::request::guard::Counters;
 use crate::request::ingress::budget::BodyRoom;
 use crate::request::shutdown_deadline::ShutdownDeadline;
 use crate::upstream::Client;
+use lanekeeper_model::gateway::Cors;
 use opentelemetry_sdk::trace::SdkTracer;
 use std::sync::Arc;
 
@@ -40,6 +41,12 @@ impl Worker {
     /// The revision that requests beginning now are served under.
     pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.shared.served.snapshot()
+    }
+
+    /// Which web pages may call; none before any revision.
+    pub(crate) fn cors(&self) -> Cors {
+        self.snapshot()
+            .map_or(Cors::Off, |snapshot| snapshot.cors.clone())
     }
 
     pub(crate) fn counters(&self) -> &Arc<Counters> {

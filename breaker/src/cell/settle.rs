@@ -7,6 +7,7 @@ use super::{Cell, Machine, nanos, past};
 use crate::admission::{Kind, Ticket};
 use crate::cooldown::requested_delay;
 use crate::outcome::{Cause, Outcome};
+use crate::policy::ClosesAt;
 use crate::transition::{Reason, Transition};
 use crate::window::Mark;
 
@@ -47,8 +48,9 @@ enum Proof {
 impl Cell {
     /// Records that the attempt delivered its first content to the caller.
     ///
-    /// From here a stream counts as good in the window, and a probe has done its duty: it closes
-    /// the cell, or gives its slot back when more successes are needed. Content that comes later
+    /// From here a stream counts as good in the window, and a probe has done its duty, unless the policy
+    /// decides by the end: it closes the cell, or gives its slot back when more successes are
+    /// needed. Content that comes later
     /// than `trip.slow_call` counts as a failure instead, and what follows from that is decided
     /// when the attempt is settled. Committing twice changes nothing.
     #[inline]
@@ -62,6 +64,12 @@ impl Cell {
                 None
             }
             Kind::Probe(serial) => {
+                if self.policy.half_open.closes_at == ClosesAt::End {
+                    if !self.is_slow(ticket.started, now) {
+                        ticket.kind = Kind::Delivering(serial);
+                    }
+                    return None;
+                }
                 let (proof, transition) = self.commit_probe(serial, ticket.started, now);
                 match proof {
                     Proof::None => {}
@@ -74,7 +82,7 @@ impl Cell {
                 }
                 transition
             }
-            Kind::Proven => None,
+            Kind::Delivering(_) | Kind::Proven => None,
         }
     }
 
@@ -161,13 +169,16 @@ impl Cell {
         }
         match ticket.kind {
             Kind::Ordinary => self.settle_ordinary(ticket, outcome, now, jitter),
-            Kind::Probe(serial) => {
+            Kind::Probe(serial) | Kind::Delivering(serial) => {
                 if !self.give_back(serial, time) {
                     self.late_result(&outcome, time);
                     return None;
                 }
                 match outcome {
-                    Outcome::Success if self.is_slow(ticket.started, now) => {
+                    Outcome::Success
+                        if matches!(ticket.kind, Kind::Probe(_))
+                            && self.is_slow(ticket.started, now) =>
+                    {
                         self.probe_failed(Self::SLOW, None, time, jitter)
                     }
                     Outcome::Success => {

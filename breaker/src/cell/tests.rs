@@ -795,6 +795,7 @@ fn several_successes_close_and_a_proven_stream_that_dies_reopens() {
         half_open: Recovery {
             max_probes: 3,
             successes_to_close: 3,
+            ..Recovery::default()
         },
         ..brittle()
     };
@@ -826,6 +827,7 @@ fn unlimited_probes_admit_everything_and_the_first_result_decides() {
         half_open: Recovery {
             max_probes: 0,
             successes_to_close: 1,
+            ..Recovery::default()
         },
         ..brittle()
     };

@@ -78,6 +78,7 @@ impl Policy {
         let Recovery {
             max_probes,
             successes_to_close,
+            closes_at: _,
         } = self.half_open;
         let count = 1..=limits::COUNT_MAX;
         let successes = 1..=limits::SUCCESSES_TO_CLOSE_MAX;
@@ -211,6 +212,7 @@ mod tests {
             half_open: Recovery {
                 max_probes: 101,
                 successes_to_close: 0,
+                ..Recovery::default()
             },
             ..Policy::default()
         };
@@ -259,6 +261,7 @@ mod tests {
             half_open: Recovery {
                 max_probes: 0,
                 successes_to_close: 1,
+                ..Recovery::default()
             },
             ..Policy::default()
         };

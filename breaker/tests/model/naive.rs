@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lanekeeper_breaker::{
-    Mode, Outcome, OverrideAction, Policy, Reason, Refusal, RefusalReason, Selectable, State,
-    Transition, Trip, View, WindowKind,
+    ClosesAt, Mode, Outcome, OverrideAction, Policy, Reason, Refusal, RefusalReason, Selectable,
+    State, Transition, Trip, View, WindowKind,
 };
 
 /// What the cell answered.
@@ -42,6 +42,8 @@ struct Attempt {
     began: u64,
     role: Role,
     committed: bool,
+    /// A probe's content came in time, and its end decides.
+    delivered: bool,
     /// Its content came slowly.
     slow: bool,
 }
@@ -408,6 +410,7 @@ impl Naive {
                 began: now,
                 role,
                 committed: false,
+                delivered: false,
                 slow: false,
             },
         );
@@ -435,7 +438,7 @@ impl Naive {
 
     pub(crate) fn commit(&mut self, id: u64, now: u64, change: Option<Transition>) {
         let attempt = self.attempts[&id].clone();
-        if attempt.age != self.age || attempt.committed {
+        if attempt.age != self.age || attempt.committed || attempt.delivered {
             assert_eq!(change, None);
             return;
         }
@@ -447,6 +450,10 @@ impl Naive {
                 attempt.committed = true;
                 attempt.slow = slow;
                 self.count(id, slow, now);
+            }
+            Role::Probe { .. } if self.policy.half_open.closes_at == ClosesAt::End => {
+                assert_eq!(change, None);
+                self.attempts.get_mut(&id).expect("known").delivered = !slow;
             }
             Role::Probe { lease_until } if !slow && lease_until > now => {
                 self.prove(now, change);
@@ -516,7 +523,9 @@ impl Naive {
             Role::Probe { .. } | Role::Proven => {
                 let probing = attempt.role != Role::Proven;
                 match outcome {
-                    Outcome::Success if probing && self.slow(attempt.began, now) => {
+                    Outcome::Success
+                        if probing && !attempt.delivered && self.slow(attempt.began, now) =>
+                    {
                         self.reopen(id, false, 0, now, change);
                     }
                     Outcome::Success if probing => {

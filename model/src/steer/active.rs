@@ -116,10 +116,7 @@ pub fn emptied_pools(
 
 /// The lanes that a pool can select at all.
 fn usable(pool: &Pool) -> impl Iterator<Item = &LaneName> {
-    pool.members
-        .iter()
-        .filter(|member| member.weight > 0 && !pool.failover.exclusions.contains(&member.lane))
-        .map(|member| &member.lane)
+    pool.usable_members().map(|member| &member.lane)
 }
 
 /// True when, on some agent, an override that keeps attempts away is not outdone by one that lets

@@ -6,6 +6,7 @@ use crate::lanes::lane::state::LaneState;
 use crate::lanes::overrides::ActiveOverrides;
 use crate::lanes::pool::PoolState;
 use crate::observe::metrics::{CellSeries, Metrics};
+use crate::upstream::ProxyEnvironment;
 use lanekeeper_breaker::Policy;
 use lanekeeper_model::gateway::{Gateway, Lane};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
@@ -43,6 +44,8 @@ struct Named {
 pub(crate) struct Wiring<'a> {
     pub(crate) metrics: &'a Metrics,
     pub(crate) changed: &'a Arc<Notify>,
+    /// What the environment says about proxies.
+    pub(crate) proxies: &'a ProxyEnvironment,
     pub(crate) now: Instant,
 }
 

@@ -104,7 +104,9 @@ impl Route<'_> {
         left: &Retries,
     ) -> Conclusion {
         let circumstances = self.circumstances(&verdict);
-        guard.settle(Proof::of(&verdict), circumstances, clock::now());
+        let proof = Proof::of(&verdict);
+        self.progress.hard_down |= matches!(proof, Proof::HardDown { .. });
+        guard.settle(proof, circumstances, clock::now());
         if verdict.disposition == Disposition::HardDownAuth
             && self.pool.on_auth_down == OnAuthDown::Surface
         {
@@ -143,6 +145,7 @@ impl Route<'_> {
         Circumstances {
             after_content: false,
             repeated,
+            hard_down_before: self.progress.hard_down,
         }
     }
 
