@@ -11,10 +11,12 @@ mod clock;
 mod dialect;
 mod fault;
 mod journal;
+mod script;
 mod service;
 
 pub use fault::{Fault, Hang};
 pub use journal::Arrival;
+pub use script::{Script, ScriptError};
 
 use lanekeeper_serve::Limits;
 use service::Provider;
@@ -41,6 +43,8 @@ pub struct Config {
     pub latency: Duration,
     /// Pause between two content frames of a stream. Default zero: all frames are ready at once.
     pub frame_interval: Duration,
+    /// Turns to play to callers that offer the tools it calls. Default none.
+    pub script: Option<Script>,
 }
 
 impl Default for Config {
@@ -50,6 +54,7 @@ impl Default for Config {
             words: 8,
             latency: Duration::ZERO,
             frame_interval: Duration::ZERO,
+            script: None,
         }
     }
 }
