@@ -3,7 +3,7 @@
 //! Demonstrations, tests and drills need an upstream whose faults are exact: this status for that
 //! model three times, a hang after the headers, a stream cut behind its second frame. The simulated
 //! provider speaks the dialects of OpenAI (Responses too), Anthropic, Gemini and Cohere below any
-//! path prefix (so one process can play several providers), takes faults at `POST /faults` and lists
+//! path prefix (so one process can play several providers), plays scripted turns with tool calls, takes faults at `POST /faults` and lists
 //! what reached it at `GET /requests`.
 
 mod answer;

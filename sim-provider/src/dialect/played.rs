@@ -40,3 +40,6 @@ pub(super) fn tokens(cue: Cue<'_>) -> usize {
     let called: usize = arguments.map(|call| 1 + call.arguments.len()).sum();
     cue.turn.words().len() + called
 }
+
+#[cfg(test)]
+mod tests;
