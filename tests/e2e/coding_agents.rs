@@ -4,7 +4,7 @@
 use crate::turns::{TROUBLES, Trouble};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use lanekeeper_tests::{SCRIPTED_POOL, ScriptedLanes, run_npm_program};
+use lanekeeper_tests::{LaneCall, SCRIPTED_POOL, ScriptedLanes, http_client, run_npm_program};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Output;
@@ -206,6 +206,32 @@ async fn codex_finishes_its_task() {
     for trouble in TROUBLES {
         finishes(CodingAgent::Codex, trouble).await;
     }
+}
+
+/// What the tests of Codex rest on: it asks for a WebSocket, which the agent has none of, and
+/// compresses its requests when it is signed in.
+#[tokio::test]
+async fn codex_is_told_that_there_are_no_web_sockets_and_compresses() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = json!({"turns": [{"text": LAST_TEXT}]});
+    let lanes = ScriptedLanes::start(folder.path(), "responses", &script, None)
+        .await
+        .unwrap();
+    let upgrade = http_client()
+        .get(format!("{}/v1/responses", lanes.url()))
+        .header("connection", "Upgrade")
+        .header("upgrade", "websocket")
+        .header("sec-websocket-version", "13")
+        .header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==")
+        .bearer_auth("caller")
+        .send();
+    assert_eq!(upgrade.await.unwrap().status(), 426);
+
+    // The provider cannot read the body, and notes what it was called with all the same.
+    _ = codex_signed_in(&lanes.provider_url(), folder.path(), folder.path()).await;
+    let calls = lanes.calls().await.unwrap();
+    let is_compressed = |call: &LaneCall| call.coding.as_deref() == Some("zstd");
+    assert!(calls.iter().any(is_compressed), "{calls:?}");
 }
 
 #[tokio::test]

@@ -22,8 +22,8 @@ pub(crate) const TROUBLES: [Trouble; 4] = [
     Trouble::Throttles,
 ];
 
-/// Troubles of which only the caller's side holds until the agent waits for slow lanes as long as
-/// `design/config.md` has it: its default attempt timeout of 10 s still gives up a healthy lane.
+/// Troubles that clients survive, but only by a failover that is not due: the agent's default attempt
+/// timeout of 10 s gives up a lane that is slow and healthy. Empty once it does not.
 const WAITS_FOR: [Trouble; 1] = [Trouble::Silence];
 
 /// Calls of a whole scripted task: one that answers with a tool call, one with the last text.
@@ -52,15 +52,17 @@ impl Trouble {
                 let last = calls.last().map(|call| call.lane.as_str());
                 assert_ne!(last, Some(FIRST_LANE), "{seen}");
             }
+            Self::Silence if WAITS_FOR.contains(&self) => {
+                let left = (failed, served) == (1, TURNS);
+                assert!(left, "it works: take it off WAITS_FOR; {seen}");
+            }
             // A lane that is slow is not left: both turns take one call each.
-            Self::Silence if WAITS_FOR.contains(&self) => assert!(failed == 1, "{seen}"),
             Self::Silence => assert_eq!((failed, served), (1, TURNS - 1), "{seen}"),
         }
     }
 }
 
 #[test]
-fn at_most_one_trouble_waits_for_the_agent() {
-    assert!(WAITS_FOR.len() <= 1);
-    assert!(!WAITS_FOR.contains(&Trouble::Nothing));
+fn no_trouble_but_the_silence_waits_for_the_agent() {
+    assert!(WAITS_FOR.iter().all(|trouble| *trouble == Trouble::Silence));
 }

@@ -24,6 +24,8 @@ pub struct LaneCall {
     pub lane: String,
     /// Whether a fault happened to the call.
     pub failed: bool,
+    /// The coding of its body (`content-encoding`), if it has one.
+    pub coding: Option<String>,
 }
 
 impl ScriptedLanes {
@@ -87,6 +89,12 @@ impl ScriptedLanes {
         self.agent.url("proxy")
     }
 
+    /// The provider's URL, to see what a client sends to a gateway.
+    #[must_use]
+    pub fn provider_url(&self) -> String {
+        self.provider.url("sim-provider")
+    }
+
     /// The calls that reached the lanes so far.
     ///
     /// # Errors
@@ -101,6 +109,9 @@ impl ScriptedLanes {
             .map(|arrival| LaneCall {
                 lane: arrival["model"].as_str().unwrap_or_default().to_owned(),
                 failed: !arrival["fault"].is_null(),
+                coding: arrival["headers"]["content-encoding"]
+                    .as_str()
+                    .map(str::to_owned),
             })
             .collect())
     }
