@@ -10,7 +10,8 @@ use std::path::Path;
 use std::process::Output;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-const COMMAND: &str = "cat seed.txt && tr a-z A-Z < seed.txt > leaf.txt";
+const READ: &str = "cat seed.txt";
+const WRITE: &str = "tr a-z A-Z < seed.txt > leaf.txt";
 const QUESTION: &str = "What is the word in seed.txt?";
 const LAST_TEXT: &str = "The word is heron, and it is in leaf.txt.";
 
@@ -34,17 +35,17 @@ impl CodingAgent {
         }
     }
 
-    fn shell(self) -> Value {
+    fn shell(self, command: &str) -> Value {
         match self {
             Self::ClaudeCode => json!({
-                "name": "Bash", "arguments": {"command": COMMAND, "description": "Read the seed"},
+                "name": "Bash", "arguments": {"command": command, "description": "Tend the seed"},
             }),
             Self::Codex | Self::CodexSignedIn => {
-                json!({"name": "exec_command", "arguments": {"cmd": COMMAND}})
+                json!({"name": "exec_command", "arguments": {"cmd": command}})
             }
             Self::GeminiCli => json!({
                 "name": "run_shell_command",
-                "arguments": {"command": COMMAND, "description": "Read the seed"},
+                "arguments": {"command": command, "description": "Tend the seed"},
             }),
         }
     }
@@ -177,7 +178,8 @@ async fn finishes(client: CodingAgent, trouble: Trouble) {
     std::fs::create_dir(&work).unwrap();
     std::fs::write(work.join("seed.txt"), "heron\n").unwrap();
     let script = json!({"turns": [
-        {"text": "Let me look. ", "tool_calls": [client.shell()]},
+        {"text": "Let me look. ", "tool_calls": [client.shell(READ)]},
+        {"tool_calls": [client.shell(WRITE)]},
         {"text": LAST_TEXT},
     ]});
     let lanes = ScriptedLanes::start(folder.path(), client.protocol(), &script, trouble.fault())

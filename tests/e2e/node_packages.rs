@@ -1,4 +1,4 @@
-//! The vendors' packages from npm, each through a scripted turn with a tool call.
+//! The vendors' packages from npm, each through scripted turns with tool calls, two of them at once.
 
 use crate::turns::{TROUBLES, Trouble};
 use futures_util::future::join_all;
@@ -22,6 +22,10 @@ async fn finishes(conversation: &str, protocol: &str, trouble: Trouble) {
             "text": "Let me look. ",
             "tool_calls": [{"name": "look_up", "arguments": {"place": "the \"old\" löch"}}],
         },
+        {"tool_calls": [
+            {"name": "look_up", "arguments": {"place": "the lake"}},
+            {"name": "look_up", "arguments": {"place": "the river"}},
+        ]},
         {"text": "The word is heron."},
     ]});
     let lanes = ScriptedLanes::start(folder.path(), protocol, &script, trouble.fault())
@@ -34,7 +38,8 @@ async fn finishes(conversation: &str, protocol: &str, trouble: Trouble) {
         "{conversation} {trouble:?}: {errors}"
     );
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let wanted = json!({"called": ["the \"old\" löch"], "text": "The word is heron."});
+    let called = ["the \"old\" löch", "the lake", "the river"];
+    let wanted = json!({"called": called, "text": "The word is heron."});
     assert_eq!(said, wanted, "{conversation} {trouble:?}");
     trouble.check(conversation, &lanes.calls().await.unwrap());
 }
@@ -45,7 +50,7 @@ async fn all_finish(trouble: Trouble) {
 }
 
 #[tokio::test]
-async fn every_package_from_npm_finishes_a_turn_with_a_tool_call() {
+async fn every_package_from_npm_finishes_its_turns_with_tool_calls() {
     for trouble in TROUBLES {
         all_finish(trouble).await;
     }

@@ -1,4 +1,4 @@
-//! How the first lane behaves while a client plays a scripted turn, and what must come of it.
+//! How the first lane behaves while a client plays a scripted task, and what must come of it.
 
 use lanekeeper_tests::{FIRST_LANE, LaneCall};
 use serde_json::{Value, json};
@@ -26,8 +26,8 @@ pub(crate) const TROUBLES: [Trouble; 4] = [
 /// timeout of 10 s gives up a lane that is slow and healthy. Empty once it does not.
 const WAITS_FOR: [Trouble; 1] = [Trouble::Silence];
 
-/// Calls of a whole scripted task: one that answers with a tool call, one with the last text.
-const TURNS: usize = 2;
+/// Calls of a whole scripted task: two that are answered with a tool call, one with the last text.
+const TURNS: usize = 3;
 
 impl Trouble {
     pub(crate) fn fault(self) -> Option<Value> {
@@ -56,7 +56,7 @@ impl Trouble {
                 let left = (failed, served) == (1, TURNS);
                 assert!(left, "it works: take it off WAITS_FOR; {seen}");
             }
-            // A lane that is slow is not left: both turns take one call each.
+            // A lane that is slow is not left: every turn takes one call.
             Self::Silence => assert_eq!((failed, served), (1, TURNS - 1), "{seen}"),
         }
     }
