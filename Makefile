@@ -64,7 +64,7 @@ bench-fleet: ## measure the control plane with simulated fleets beside its gates
 web: ## the page is plain files embedded by cargo; this checks that they are complete
 	cargo test --locked -p lanekeeper-dashboard-api page
 
-setup: ## Debian packages and Python clients that the tests need
+setup: ## Debian packages and the clients from PyPI and npm that the tests need
 	scripts/install-test-needs.sh $(VENV)
 
 setup-bench: setup
@@ -72,4 +72,4 @@ setup-bench: setup
 
 clean: ## remove everything that was built
 	cargo clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) .node-clients

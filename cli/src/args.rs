@@ -161,6 +161,9 @@ pub(crate) struct SimProviderArguments {
     /// Pause between the frames of a stream, in milliseconds
     #[arg(long, env = "LANEKEEPER_FRAME_INTERVAL_MS", default_value = "0", value_parser = millis)]
     pub(crate) frame_interval_ms: Duration,
+    /// File of scripted turns with tool calls, for callers that offer those tools
+    #[arg(long, env = "LANEKEEPER_SCRIPT")]
+    pub(crate) script: Option<PathBuf>,
 }
 
 /// Longest span a flag may say, in seconds: ten years, as the API has it.
