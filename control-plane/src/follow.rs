@@ -4,4 +4,3 @@ pub(crate) mod config;
 pub(crate) mod drains;
 pub(crate) mod overrides;
 pub(crate) mod poll;
-pub(crate) mod target;

@@ -22,10 +22,10 @@ mod session;
 pub mod simulation;
 mod trace;
 
-pub use config::{
-    CERTIFICATE_LIFE, Config, Enrolment, GRPC_PORT, KeySource, KeyUrl, Kubernetes, OPS_PORT,
-    ServerTls, Timing, Transport,
-};
+pub use config::{Config, GRPC_PORT, OPS_PORT, Timing, Transport};
 pub use enrolment::authority::{AuthorityError, AuthorityFiles, rotate_authority};
+pub use enrolment::settings::{
+    CERTIFICATE_LIFE, Enrolment, KeySource, KeyUrl, Kubernetes, ServerTls,
+};
 pub use error::Error;
 pub use run::{Addresses, run, run_when};

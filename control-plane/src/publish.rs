@@ -1,7 +1,4 @@
 //! What sessions learn, written to the live view and the database without holding a session up.
 
-pub(crate) mod intake;
 pub(crate) mod outbox;
-pub(crate) mod pace;
 pub(crate) mod report_interval;
-pub(crate) mod share;

@@ -11,16 +11,17 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Transport;
 use crate::enrolment::enrol::Registrar;
+use crate::enrolment::tls;
 use crate::enrolment::trust::Follower;
 use crate::follow::poll::Polled as _;
 use crate::hosting::core::Core;
 use crate::hosting::duplicates;
+use crate::hosting::intake::{FACTS_WRITERS, LIVE_WRITERS};
+use crate::hosting::share;
+use crate::listener::grpc;
 use crate::listener::grpc::Protection;
-use crate::listener::{grpc, tls};
 use crate::metrics::Metrics;
 use crate::ops::Ops;
-use crate::publish::intake::{FACTS_WRITERS, LIVE_WRITERS};
-use crate::publish::share;
 use crate::rollout::Driver;
 use crate::{Config, Error, housekeeping};
 

@@ -12,15 +12,16 @@ use lanekeeper_proto::message::{
 };
 use lanekeeper_proto::{Unfit, limits};
 
-use crate::follow::overrides::StandingOrders;
-use crate::follow::target::Target;
+use crate::session::overrides::StandingOrders;
+use crate::session::target::Target;
 
 mod asks;
 mod greeting;
 mod notes;
-mod overrides;
+pub(crate) mod overrides;
 mod push;
 mod record;
+pub(crate) mod target;
 
 use asks::{Asks, is_in_doubt};
 pub(crate) use greeting::{Fault, first, negotiate};

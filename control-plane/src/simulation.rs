@@ -31,9 +31,9 @@ use crate::publish::outbox::{Key, Outcome, Shelf};
 use crate::session::{Effect, Rules, negotiate};
 
 /// Writes to the live view that run at once.
-pub const LIVE_WRITERS: usize = crate::publish::intake::LIVE_WRITERS;
+pub const LIVE_WRITERS: usize = crate::hosting::intake::LIVE_WRITERS;
 /// Writes of facts that run at once.
-pub const FACTS_WRITERS: usize = crate::publish::intake::FACTS_WRITERS;
+pub const FACTS_WRITERS: usize = crate::hosting::intake::FACTS_WRITERS;
 /// Pause of a writer whose store is away.
 pub const RETRY_DELAY: Duration = crate::publish::outbox::RETRY_DELAY;
 

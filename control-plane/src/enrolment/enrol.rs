@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use crate::clock;
-use crate::config::Enrolment;
 use crate::enrolment::authority::ProvenKey;
 use crate::enrolment::kubernetes::{Pods, Refusal};
+use crate::enrolment::settings::Enrolment;
 use crate::enrolment::throttle::Throttle;
 use crate::enrolment::trust::Trust;
 use crate::metrics::{Means, Metrics};

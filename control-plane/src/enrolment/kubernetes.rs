@@ -9,7 +9,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Kubernetes;
+use crate::enrolment::settings::Kubernetes;
 use crate::metrics::Metrics;
 
 mod keys;

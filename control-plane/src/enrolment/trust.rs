@@ -19,10 +19,10 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::config::Enrolment;
 use crate::enrolment::authority::{self, AuthorityError, Contents, Signers, SigningAuthority};
 use crate::enrolment::authorization::Revoked;
-use crate::listener::tls::{ClientCertificate, Settings, settings};
+use crate::enrolment::settings::Enrolment;
+use crate::enrolment::tls::{ClientCertificate, Settings, settings};
 use crate::metrics::Metrics;
 
 /// How far a look may be from its time, as a share, so that replicas do not look in step.

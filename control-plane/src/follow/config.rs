@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 
 use crate::follow::poll::Polled;
-use crate::follow::target::{Target, Targets};
 use crate::metrics::Metrics;
+use crate::session::target::{Target, Targets};
 
 /// Documents read at once.
 const READERS: usize = 8;

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lanekeeper_model::ActiveOverride;
+use crate::session::overrides::StandingOrders;
 use lanekeeper_store::{ConfigStore, Error, Hint, OVERRIDES_STANDING_MAX, Standing};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -18,15 +18,6 @@ const _: () = assert!(
     OVERRIDES_STANDING_MAX as usize <= lanekeeper_proto::limits::OVERRIDES_MAX,
     "a whole set fits into one message"
 );
-
-/// The orders of one gateway, shared by all its sessions.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct StandingOrders {
-    /// The gateway's counter of changes.
-    pub(crate) generation: u64,
-    /// The orders that stood when they were read, the earliest first.
-    pub(crate) orders: Vec<ActiveOverride>,
-}
 
 impl From<Standing> for StandingOrders {
     fn from(standing: Standing) -> Self {

@@ -12,9 +12,9 @@ use lanekeeper_store::AgentFacts;
 use tonic::Status;
 
 use crate::enrolment::authorization::Standing;
+use crate::hosting::intake::facts;
 use crate::hosting::news::{News, Subscriptions};
 use crate::hosting::sessions::Entered;
-use crate::publish::intake::facts;
 use crate::publish::outbox::Key;
 use crate::session::{Effect, Fault, Opening, Rules, Session};
 

@@ -7,7 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::follow::drains::Drained;
 use crate::follow::overrides::Subscription;
-use crate::follow::target::Targets;
+use crate::session::target::Targets;
 
 /// Something that a session has to look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,8 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -22,26 +21,16 @@ use tonic::transport::server::Connected;
 use crate::clock;
 use crate::enrolment::authority::identity_in;
 use crate::enrolment::authorization::Proof;
+use crate::enrolment::tls::Settings;
+use crate::hosting::link::Link;
 use crate::listener::flood::Frames;
-use crate::listener::tls::Settings;
-use crate::publish::pace::Pace;
+use crate::listener::pace::Pace;
 
 /// Pause after an accept error that will not pass at once, such as "too many open files".
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// Length of what every HTTP/2 client says first, in bytes.
 const PREFACE_BYTES: usize = 24;
-
-/// What a request knows of its connection.
-#[derive(Debug, Clone)]
-pub(crate) struct Link {
-    /// Closes the connection at once.
-    pub(crate) cut: CancellationToken,
-    /// The other end.
-    pub(crate) peer: Option<SocketAddr>,
-    /// What it proved about itself; empty until a handshake is over.
-    pub(crate) proof: Arc<OnceLock<Proof>>,
-}
 
 /// One accepted connection.
 pub(crate) struct Connection {

@@ -27,12 +27,13 @@ use tonic::{Request, Response, Status, Streaming};
 
 use crate::enrolment::authorization::Standing;
 use crate::enrolment::enrol::Registrar;
+use crate::enrolment::tls::Settings;
 use crate::hosting::core::Core;
+use crate::hosting::link::Link;
 use crate::hosting::stream;
 use crate::hosting::writer::{Item, STREAM_BUFFER};
-use crate::listener::connection::{self, Link};
+use crate::listener::connection;
 use crate::listener::frames;
-use crate::listener::tls::Settings;
 
 /// Streams a peer may open and reset before they are served, and resets it may cause, before its
 /// connection is closed (the h2 reset floods).

@@ -5,15 +5,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lanekeeper_model::Override;
 use lanekeeper_model::fleet::HeldOverrides;
+use lanekeeper_model::{ActiveOverride, Override};
 use lanekeeper_proto::message::{Overrides, OverridesResult};
-
-use crate::follow::overrides::StandingOrders;
 
 /// How long a set may go unanswered before a newer one may follow it. An agent obeys within
 /// milliseconds; the rest is for a starved one.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The active overrides of one gateway, shared by all its sessions.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct StandingOrders {
+    /// The gateway's counter of changes.
+    pub(crate) generation: u64,
+    /// The overrides that were active when they were read, the earliest first.
+    pub(crate) orders: Vec<ActiveOverride>,
+}
 
 /// One session's share of the gateway's orders.
 #[derive(Debug)]

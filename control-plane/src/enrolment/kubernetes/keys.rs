@@ -17,7 +17,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock;
-use crate::config::{KeySource, KeyUrl};
+use crate::enrolment::settings::{KeySource, KeyUrl};
 use crate::metrics::Metrics;
 
 /// Largest key set, token or authority file that is read, in bytes.

@@ -14,8 +14,8 @@ use rustls::{RootCertStore, ServerConfig};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::ServerTls;
 use crate::enrolment::authority::ServerCertificate;
+use crate::enrolment::settings::ServerTls;
 use crate::{Error, clock};
 
 /// What the listener takes for each new connection.
