@@ -55,7 +55,7 @@ pub struct Timing {
     pub hello_timeout: Duration,
     /// How long a message may wait for an agent that does not read. Default 30 s.
     pub stall_timeout: Duration,
-    /// How long farewells and open requests may take at the end. Default 5 s.
+    /// How long goodbyes and open requests may take at the end. Default 5 s.
     pub shutdown_grace: Duration,
     /// The random share of the wait agents are asked for at the end, so that they do not return
     /// at one moment. Default 5 s.

@@ -12,7 +12,7 @@ use lanekeeper_proto::message::{
 };
 use lanekeeper_proto::{Unfit, limits};
 
-use crate::session::overrides::StandingOrders;
+use crate::session::overrides::ActiveOverrides;
 use crate::session::target::Target;
 
 mod asks;
@@ -26,7 +26,7 @@ pub(crate) mod target;
 use asks::{Asks, is_in_doubt};
 pub(crate) use greeting::{Fault, first, negotiate};
 use notes::Notes;
-use overrides::Orders;
+use overrides::SessionOverrides;
 use push::InFlight;
 use record::{phase, record, states, unreadable, without_report};
 
@@ -55,10 +55,10 @@ pub(crate) struct Opening {
     pub(crate) control_epoch: String,
     /// The gateway's newest revision; `None` while there is no such gateway.
     pub(crate) head: Option<u64>,
-    /// What the gateway's agents shall serve; `None` also while the document has not been read.
+    /// What the gateway's agents must serve; `None` also while the document has not been read.
     pub(crate) target: Option<Arc<Target>>,
-    /// The operators' orders for the gateway's agents; `None` while they have not been read.
-    pub(crate) orders: Option<Arc<StandingOrders>>,
+    /// The operators' overrides for the gateway's agents; `None` while they have not been read.
+    pub(crate) overrides: Option<Arc<ActiveOverrides>>,
     /// Monotonic time.
     pub(crate) now: Instant,
     /// Unix milliseconds by the server's clock.
@@ -115,7 +115,7 @@ pub(crate) struct Session {
     same_history: bool,
     target: Option<Arc<Target>>,
     in_flight: Option<InFlight>,
-    orders: Orders,
+    overrides: SessionOverrides,
     asks: Asks,
     notes: Notes,
     /// The agent understands that it is taken out of service.
@@ -164,7 +164,7 @@ impl Session {
             same_history,
             target: opening.target,
             in_flight: None,
-            orders: Orders::new(opening.orders),
+            overrides: SessionOverrides::new(opening.overrides),
             asks: Asks::new(rules.report_interval),
             notes: Notes::default(),
             drains,
@@ -241,13 +241,13 @@ impl Session {
 
     /// Takes the newest known revision, or its absence: an agent keeps what it has when its
     /// gateway goes.
-    pub(crate) fn aim(&mut self, target: Option<Arc<Target>>, now: Instant) -> Vec<Effect> {
+    pub(crate) fn set_target(&mut self, target: Option<Arc<Target>>, now: Instant) -> Vec<Effect> {
         self.target = target;
         self.push(now).into_iter().collect()
     }
 
-    /// Takes how often the agent shall report from now on.
-    pub(crate) fn pace(&mut self, interval: Duration) {
+    /// Takes how often the agent must report from now on.
+    pub(crate) fn set_report_interval(&mut self, interval: Duration) {
         self.asks.want_interval(interval);
     }
 
@@ -261,16 +261,16 @@ impl Session {
             return vec![Effect::Send(FromServer::Drain(active))];
         }
         self.notes.undrainable(active);
-        self.noted(now)
+        self.refresh_problems(now)
     }
 
     /// Takes that a living copy of the agent was turned away, here or elsewhere.
-    pub(crate) fn copied(&mut self, now: Instant) -> Vec<Effect> {
+    pub(crate) fn on_duplicate(&mut self, now: Instant) -> Vec<Effect> {
         self.notes.duplicate(now);
-        self.noted(now)
+        self.refresh_problems(now)
     }
 
-    fn noted(&mut self, now: Instant) -> Vec<Effect> {
+    fn refresh_problems(&mut self, now: Instant) -> Vec<Effect> {
         let problems = self.notes.beside(self.record.problems.clone(), now);
         if problems == self.record.problems {
             return Vec::new();
@@ -279,14 +279,14 @@ impl Session {
         vec![Effect::Record { notable: true }]
     }
 
-    /// Takes the operators' orders for the gateway's agents.
-    pub(crate) fn command(
+    /// Takes the operators' overrides for the gateway's agents.
+    pub(crate) fn set_overrides(
         &mut self,
-        orders: Option<Arc<StandingOrders>>,
+        overrides: Option<Arc<ActiveOverrides>>,
         now: Instant,
         now_ms: u64,
     ) -> Vec<Effect> {
-        self.orders.replace(orders);
+        self.overrides.replace(overrides);
         self.order(now, now_ms).into_iter().collect()
     }
 
@@ -335,7 +335,7 @@ impl Session {
 
     fn obeyed(&mut self, result: OverridesResult, now: Instant, now_ms: u64) -> Vec<Effect> {
         let held = &mut Arc::make_mut(&mut self.record).overrides;
-        let Some(obeyed) = self.orders.answered(result, held, now, now_ms) else {
+        let Some(obeyed) = self.overrides.answered(result, held, now, now_ms) else {
             return Vec::new();
         };
         let took = obeyed.took.map(|took| Effect::Obeyed { took });
@@ -343,12 +343,12 @@ impl Session {
         took.into_iter().chain(changed).collect()
     }
 
-    /// Sends the operators' orders if the agent lacks them.
+    /// Sends the operators' overrides if the agent lacks them.
     fn order(&mut self, now: Instant, now_ms: u64) -> Option<Effect> {
         if self.closed || !self.record.overrides.understood {
             return None;
         }
-        let overrides = self.orders.next(&self.record.labels, now, now_ms)?;
+        let overrides = self.overrides.next(&self.record.labels, now, now_ms)?;
         Some(Effect::Send(FromServer::Overrides(overrides)))
     }
 

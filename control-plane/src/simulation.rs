@@ -16,7 +16,7 @@ use lanekeeper_store::{AgentFacts, Course, Revision};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::enrolment::authorization::{Proof, Revoked, Standing};
+use crate::enrolment::authorization::{Authorization, Proof, Revoked};
 use crate::follow::config;
 use crate::follow::drains::Drained;
 use crate::follow::overrides;
@@ -79,7 +79,7 @@ pub struct Replica {
     epochs: SessionEpochs,
     config: config::Known,
     control_epoch: watch::Sender<String>,
-    orders: overrides::Known,
+    overrides: overrides::Known,
     records: Shelf<Arc<AgentRecord>>,
     facts: Shelf<Arc<AgentFacts>>,
     streams: BTreeMap<u64, Stream>,
@@ -152,7 +152,7 @@ impl Replica {
             epochs: SessionEpochs::default(),
             config: config::Known::default(),
             control_epoch: watch::Sender::new(String::new()),
-            orders: overrides::Known::default(),
+            overrides: overrides::Known::default(),
             records: Shelf::new(OUTBOX_MAX),
             facts: Shelf::new(OUTBOX_MAX),
             streams: BTreeMap::new(),
@@ -194,18 +194,18 @@ impl Replica {
         });
     }
 
-    /// Takes the counts of orders; the value is the gateways whose orders are to be read.
+    /// Takes the counts of overrides; the value is the gateways whose overrides are to be read.
     pub fn take_order_counts(
         &mut self,
         epoch: String,
         counts: &BTreeMap<String, u64>,
     ) -> Vec<String> {
-        self.orders.take(epoch, counts)
+        self.overrides.take(epoch, counts)
     }
 
-    /// Takes the orders of a gateway.
+    /// Takes the overrides of a gateway.
     pub fn take_orders(&mut self, gateway: &str, standing: lanekeeper_store::Standing) {
-        self.orders.learn(gateway, standing.into());
+        self.overrides.learn(gateway, standing.into());
     }
 
     /// Takes the first message of a stream. `later` is what the live view knows of a later session of
@@ -265,7 +265,7 @@ impl Replica {
             gateway: hello.gateway.clone(),
             id: hello.instance.clone(),
         }));
-        let authorization = Standing::new(Some(&proof), true, self.revoked.subscribe());
+        let authorization = Authorization::new(Some(&proof), true, self.revoked.subscribe());
         let admitted = Admitted {
             protocol,
             session_epoch,
@@ -273,7 +273,7 @@ impl Replica {
             entered,
             subscriptions: Subscriptions {
                 targets: subscription.targets,
-                overrides: self.orders.subscribe(&hello.gateway),
+                overrides: self.overrides.subscribe(&hello.gateway),
                 drains: self.drains.subscribe(),
                 control_epoch: self.control_epoch.subscribe(),
                 closing: CancellationToken::new(),
@@ -367,7 +367,7 @@ impl Replica {
     /// Takes the hint that a living copy of an agent was turned away.
     pub fn on_duplicate(&mut self, gateway: &str, instance: &str) {
         self.sessions
-            .copied(&(gateway.to_owned(), instance.to_owned()));
+            .note_duplicate(&(gateway.to_owned(), instance.to_owned()));
     }
 
     /// Takes the instances whose records are to be removed from the live view.

@@ -23,12 +23,12 @@ pub(crate) enum Proof {
 
 /// An agent's right to its session.
 #[derive(Debug, Clone)]
-pub(crate) struct Standing {
+pub(crate) struct Authorization {
     identity: Option<AgentIdentity>,
     revoked: watch::Receiver<Revoked>,
 }
 
-impl Standing {
+impl Authorization {
     /// Lets a proof count, or tells why it does not. `identities` says that a certificate has to
     /// name an agent.
     pub(crate) fn new(
@@ -47,9 +47,9 @@ impl Standing {
                 return Err(Status::unauthenticated("a client certificate is needed"));
             }
         };
-        let standing = Self { identity, revoked };
-        standing.check()?;
-        Ok(standing)
+        let authorization = Self { identity, revoked };
+        authorization.check()?;
+        Ok(authorization)
     }
 
     /// The proven identity, when there is one.
@@ -116,20 +116,20 @@ mod tests {
     #[test]
     fn only_a_certificate_that_names_the_gateway_opens_its_sessions() {
         let none = watch::Sender::new(revoked(&[]));
-        let standing = |proof: Option<&Proof>, identities| {
-            Standing::new(proof, identities, none.subscribe()).map_err(|status| status.code())
+        let authorization = |proof: Option<&Proof>, identities| {
+            Authorization::new(proof, identities, none.subscribe()).map_err(|status| status.code())
         };
-        let named = standing(Some(&proof()), true).unwrap();
+        let named = authorization(Some(&proof()), true).unwrap();
         named.admits("edge").unwrap();
         let refused = named.admits("other").unwrap_err();
         assert_eq!(refused.code(), tonic::Code::PermissionDenied);
-        standing(Some(&Proof::Unasked), true)
+        authorization(Some(&Proof::Unasked), true)
             .unwrap()
             .admits("any")
             .unwrap();
-        standing(Some(&Proof::Certificate(None)), false).unwrap();
+        authorization(Some(&Proof::Certificate(None)), false).unwrap();
         for nothing in [Some(&Proof::Missing), Some(&Proof::Certificate(None)), None] {
-            let code = standing(nothing, true).unwrap_err();
+            let code = authorization(nothing, true).unwrap_err();
             assert_eq!(code, tonic::Code::Unauthenticated, "{nothing:?}");
         }
     }
@@ -137,14 +137,18 @@ mod tests {
     #[tokio::test]
     async fn standing_is_lost_with_the_revocation_whenever_it_comes() {
         let sender = watch::Sender::new(revoked(&["other"]));
-        let standing = Standing::new(Some(&proof()), true, sender.subscribe()).unwrap();
+        let authorization = Authorization::new(Some(&proof()), true, sender.subscribe()).unwrap();
         sender.send_replace(revoked(&["other", "two"]));
         let still = std::time::Duration::from_millis(10);
-        assert!(tokio::time::timeout(still, standing.lost()).await.is_err());
+        assert!(
+            tokio::time::timeout(still, authorization.lost())
+                .await
+                .is_err()
+        );
         sender.send_replace(revoked(&["one"]));
-        let status = standing.lost().await;
+        let status = authorization.lost().await;
         assert_eq!(status.code(), tonic::Code::PermissionDenied);
-        let late = Standing::new(Some(&proof()), true, sender.subscribe()).unwrap_err();
+        let late = Authorization::new(Some(&proof()), true, sender.subscribe()).unwrap_err();
         assert_eq!(late.code(), tonic::Code::PermissionDenied);
     }
 }

@@ -1,4 +1,4 @@
-//! Follows the configuration database and tells sessions what their gateways' agents shall serve.
+//! Follows the configuration database and tells sessions what their gateways' agents must serve.
 //!
 //! A poll of revision numbers is the truth and hints only bring it forward, since hints get lost.
 //! While the database is away the known revisions go on being served. Documents are read for
@@ -32,9 +32,9 @@ pub(crate) struct ConfigWatch {
 
 /// One gateway as a session sees it.
 pub(crate) struct Subscription {
-    /// What the gateway's agents shall serve as far as documents are known, now and later.
+    /// What the gateway's agents must serve as far as documents are known, now and later.
     pub(crate) targets: watch::Receiver<Option<Arc<Targets>>>,
-    /// The revision that the agent shall serve, whether or not its document is known; `None` when
+    /// The revision that the agent must serve, whether or not its document is known; `None` when
     /// there is no such gateway.
     pub(crate) head: Option<u64>,
 }

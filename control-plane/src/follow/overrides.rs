@@ -1,12 +1,12 @@
-//! Follows the operators' orders and tells sessions which ones stand for their gateways.
+//! Follows the operators' overrides and tells sessions which ones stand for their gateways.
 //!
 //! A poll of counters is the truth and hints only bring it forward, as with revisions. While the
-//! database is away the known orders go on being sent; they end by their own time.
+//! database is away the known overrides go on being sent; they end by their own time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::session::overrides::StandingOrders;
+use crate::session::overrides::ActiveOverrides;
 use lanekeeper_store::{ConfigStore, Error, Hint, OVERRIDES_STANDING_MAX, Standing};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -19,19 +19,19 @@ const _: () = assert!(
     "a whole set fits into one message"
 );
 
-impl From<Standing> for StandingOrders {
+impl From<Standing> for ActiveOverrides {
     fn from(standing: Standing) -> Self {
         Self {
             generation: standing.generation,
-            orders: standing.rows.into_iter().map(|row| row.order).collect(),
+            overrides: standing.rows.into_iter().map(|row| row.order).collect(),
         }
     }
 }
 
-/// What a session follows; `None` until the orders were read.
-pub(crate) type Subscription = watch::Receiver<Option<Arc<StandingOrders>>>;
+/// What a session follows; `None` until the overrides were read.
+pub(crate) type Subscription = watch::Receiver<Option<Arc<ActiveOverrides>>>;
 
-/// The followed orders.
+/// The followed overrides.
 pub(crate) struct OverrideWatch {
     store: ConfigStore,
     known: Mutex<Known>,
@@ -47,7 +47,7 @@ impl OverrideWatch {
         })
     }
 
-    /// Follows the orders of a gateway, existing or not.
+    /// Follows the overrides of a gateway, existing or not.
     pub(crate) fn subscribe(&self, gateway: &str) -> Subscription {
         let subscription = self.known.lock().subscribe(gateway);
         if subscription.borrow().is_none() {
@@ -90,7 +90,7 @@ impl Polled for OverrideWatch {
 pub(crate) struct Known {
     /// The database's history, within which a counter only grows.
     epoch: String,
-    gateways: BTreeMap<String, watch::Sender<Option<Arc<StandingOrders>>>>,
+    gateways: BTreeMap<String, watch::Sender<Option<Arc<ActiveOverrides>>>>,
 }
 
 impl Known {
@@ -100,7 +100,7 @@ impl Known {
         sender.subscribe()
     }
 
-    /// Takes the counters of all gateways and names those whose orders are to be read. Gateways
+    /// Takes the counters of all gateways and names those whose overrides are to be read. Gateways
     /// that no session follows are forgotten.
     pub(crate) fn take(
         &mut self,
@@ -133,9 +133,9 @@ impl Known {
         lacking
     }
 
-    pub(crate) fn learn(&mut self, gateway: &str, orders: StandingOrders) {
+    pub(crate) fn learn(&mut self, gateway: &str, overrides: ActiveOverrides) {
         if let Some(sender) = self.gateways.get(gateway) {
-            sender.send_replace(Some(Arc::new(orders)));
+            sender.send_replace(Some(Arc::new(overrides)));
         }
     }
 }
@@ -148,10 +148,10 @@ mod tests {
         BTreeMap::from([("edge".to_owned(), of_edge), ("other".to_owned(), 9)])
     }
 
-    fn orders(generation: u64) -> StandingOrders {
-        StandingOrders {
+    fn orders(generation: u64) -> ActiveOverrides {
+        ActiveOverrides {
             generation,
-            orders: Vec::new(),
+            overrides: Vec::new(),
         }
     }
 

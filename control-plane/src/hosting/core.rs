@@ -40,11 +40,11 @@ pub(crate) struct Core {
     pub(crate) records: Arc<Outbox<LiveSink>>,
     pub(crate) facts: Arc<Outbox<FactsSink>>,
     pub(crate) metrics: Arc<Metrics>,
-    /// How often agents shall report, in milliseconds; see [`crate::publish::report_interval`].
+    /// How often agents must report, in milliseconds; see [`crate::publish::report_interval`].
     report_interval_ms: AtomicU64,
     /// Identities whose certificates no longer count.
     pub(crate) revoked: watch::Sender<Revoked>,
-    /// Cancelled when sessions shall say goodbye.
+    /// Cancelled when sessions must say goodbye.
     pub(crate) closing: CancellationToken,
 }
 
@@ -88,12 +88,12 @@ impl Core {
         })
     }
 
-    /// How often agents shall report now.
+    /// How often agents must report now.
     pub(crate) fn report_interval(&self) -> Duration {
         Duration::from_millis(self.report_interval_ms.load(Ordering::Relaxed))
     }
 
-    /// Looks at the load, and chooses how often agents shall report.
+    /// Looks at the load, and chooses how often agents must report.
     pub(crate) fn choose_report_interval(&self) {
         let chosen = interval(&self.rules, self.sessions.count(), self.records.backlog());
         let before = self
@@ -102,12 +102,12 @@ impl Core {
         if before != millis(chosen) {
             tracing::info!(
                 interval_ms = millis(chosen),
-                "agents shall report at another interval"
+                "agents must report at another interval"
             );
         }
     }
 
-    /// The farewell of a server that stops.
+    /// The goodbye of a server that stops.
     pub(crate) fn shutdown_goodbye(&self) -> Goodbye {
         Goodbye {
             reason: GoodbyeReason::Shutdown,

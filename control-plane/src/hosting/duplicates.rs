@@ -52,7 +52,7 @@ pub(crate) fn is_living(record: &AgentRecord, rules: &Rules, now_ms: u64) -> boo
     !record.left && record.report_age_ms(now_ms).is_some_and(is_recent)
 }
 
-/// Words the farewell of a copy, and tells the replica that has the original's session.
+/// Words the goodbye of a copy, and tells the replica that has the original's session.
 pub(crate) async fn turn_away(core: &Core, hello: &Hello) -> Goodbye {
     tracing::warn!(
         gateway = hello.gateway,
@@ -90,7 +90,8 @@ pub(crate) async fn listen(
         };
         match hint {
             Ok(Hint::Duplicate { gateway, instance }) => {
-                core.sessions.copied(&(gateway.to_string(), instance));
+                core.sessions
+                    .note_duplicate(&(gateway.to_string(), instance));
             }
             Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
             Err(broadcast::error::RecvError::Closed) => return,

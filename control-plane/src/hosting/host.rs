@@ -11,7 +11,7 @@ use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, H
 use lanekeeper_store::AgentFacts;
 use tonic::Status;
 
-use crate::enrolment::authorization::Standing;
+use crate::enrolment::authorization::Authorization;
 use crate::hosting::intake::facts;
 use crate::hosting::news::{News, Subscriptions};
 use crate::hosting::sessions::Entered;
@@ -41,7 +41,7 @@ pub(crate) struct Host {
     session: Session,
     entered: Entered,
     subscriptions: Subscriptions,
-    authorization: Standing,
+    authorization: Authorization,
     goodbye_jitter: Duration,
     /// When the agent's last message came, unix milliseconds: a session may end long after.
     heard_ms: u64,
@@ -56,7 +56,7 @@ pub(crate) struct Admitted {
     pub(crate) head: Option<u64>,
     pub(crate) entered: Entered,
     pub(crate) subscriptions: Subscriptions,
-    pub(crate) authorization: Standing,
+    pub(crate) authorization: Authorization,
     pub(crate) goodbye_jitter: Duration,
 }
 
@@ -77,7 +77,7 @@ impl Host {
             control_epoch: follows.control_epoch.borrow_and_update().clone(),
             head: admitted.head,
             target: targets.map(|it| Arc::clone(it.of(&hello.name, &hello.labels))),
-            orders: follows.overrides.borrow_and_update().clone(),
+            overrides: follows.overrides.borrow_and_update().clone(),
             now,
             now_ms,
         };
@@ -117,7 +117,7 @@ impl Host {
         around: &mut impl Surroundings,
     ) -> Result<(), Fault> {
         self.heard_ms = now_ms;
-        self.session.pace(around.report_interval());
+        self.session.set_report_interval(around.report_interval());
         let effects = self.session.receive(message, now, now_ms)?;
         self.carry_out(effects, around);
         Ok(())
@@ -141,11 +141,11 @@ impl Host {
                 let targets = follows.targets.borrow_and_update().clone();
                 let record = self.session.record();
                 let target = targets.map(|it| Arc::clone(it.of(&record.name, &record.labels)));
-                self.session.aim(target, now)
+                self.session.set_target(target, now)
             }
             News::Overrides => {
                 let overrides = follows.overrides.borrow_and_update().clone();
-                self.session.command(overrides, now, now_ms)
+                self.session.set_overrides(overrides, now, now_ms)
             }
             News::Drains => {
                 let drains = follows.drains.borrow_and_update();
@@ -161,7 +161,7 @@ impl Host {
             }
             News::Duplicate => {
                 self.entered.copied.mark_unchanged();
-                self.session.copied(now)
+                self.session.on_duplicate(now)
             }
             News::Shutdown => self.leave(GoodbyeReason::Shutdown, "the control plane stops"),
             News::Replaced => self.leave(

@@ -1,5 +1,5 @@
 //! Where what sessions learn is written: the live view for what is true now, the configuration
-//! database for what shall outlive an agent.
+//! database for what must outlive an agent.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::publish::outbox::Sink;
 /// Writes to the live view that run at once.
 pub(crate) const LIVE_WRITERS: usize = 16;
 /// Writes to the configuration database that run at once. Facts change rarely, and administrators'
-/// writes shall not wait behind a restarted fleet.
+/// writes must not wait behind a restarted fleet.
 pub(crate) const FACTS_WRITERS: usize = 2;
 /// Agents' facts that one transaction takes: a fleet that returns writes as many at once as it has
 /// agents, and a disk flush for each would keep the database busy for a minute.

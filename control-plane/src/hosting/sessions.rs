@@ -89,7 +89,7 @@ impl Sessions {
 
 impl Sessions {
     /// Tells a session that a copy of its agent was turned away.
-    pub(crate) fn copied(&self, key: &Key) {
+    pub(crate) fn note_duplicate(&self, key: &Key) {
         if let Some(slot) = self.open.lock().get(key) {
             slot.copied.send_replace(());
         }

@@ -41,11 +41,11 @@ pub(crate) async fn announce(
             () = tokio::time::sleep(ANNOUNCE_INTERVAL) => {}
         }
     }
-    let farewell = Share {
+    let goodbye = Share {
         left: true,
         ..Share::default()
     };
-    if let Err(error) = live.announce(&replica, farewell).await {
+    if let Err(error) = live.announce(&replica, goodbye).await {
         tracing::debug!(?error, "readers will miss this replica for a while");
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
 use crate::clock;
-use crate::enrolment::authorization::Standing;
+use crate::enrolment::authorization::Authorization;
 use crate::hosting::core::Core;
 use crate::hosting::duplicates::{is_living, later_session, turn_away};
 use crate::hosting::host::{Admitted, Host, Surroundings};
@@ -34,16 +34,16 @@ pub(crate) async fn serve(
     mut inbound: Streaming<wire::AgentMessage>,
     writer: mpsc::Sender<Item>,
     link: Option<Link>,
-    standing: Standing,
+    authorization: Authorization,
 ) {
     let mut stream = Writer::new(writer, core.timing.stall_timeout);
     let ended = match greet(&core, &mut inbound).await {
-        Ok(hello) => converse(&core, hello, standing, &mut inbound, &mut stream).await,
+        Ok(hello) => converse(&core, hello, authorization, &mut inbound, &mut stream).await,
         Err(ended) => Err(ended),
     };
-    let farewell = match ended {
+    let goodbye = match ended {
         Ok(()) | Err(End::Gone) => Ok(()),
-        Err(End::Farewell(goodbye)) => {
+        Err(End::Goodbye(goodbye)) => {
             core.metrics.goodbye(goodbye.reason);
             stream.put(FromServer::Goodbye(goodbye));
             stream.finish().await
@@ -54,7 +54,7 @@ pub(crate) async fn serve(
         }
         Err(End::Stalled) => Err(Stalled),
     };
-    if farewell.is_err() {
+    if goodbye.is_err() {
         tracing::warn!(
             peer = ?link.as_ref().and_then(|link| link.peer),
             "an agent does not read what it is sent; its connection is cut"
@@ -70,7 +70,7 @@ enum End {
     /// The other end is gone.
     Gone,
     /// This side leaves in-band.
-    Farewell(Goodbye),
+    Goodbye(Goodbye),
     /// The protocol was broken.
     Fault(Status),
     /// The agent does not read.
@@ -79,8 +79,8 @@ enum End {
 
 impl From<Fault> for End {
     fn from(fault: Fault) -> Self {
-        match fault.farewell() {
-            Some(goodbye) => Self::Farewell(goodbye),
+        match fault.goodbye() {
+            Some(goodbye) => Self::Goodbye(goodbye),
             None => Self::Fault(Status::invalid_argument(fault.to_string())),
         }
     }
@@ -95,7 +95,7 @@ impl From<Stalled> for End {
 async fn greet(core: &Core, inbound: &mut Streaming<wire::AgentMessage>) -> Result<Hello, End> {
     let message = tokio::select! {
         biased;
-        () = core.closing.cancelled() => return Err(End::Farewell(core.shutdown_goodbye())),
+        () = core.closing.cancelled() => return Err(End::Goodbye(core.shutdown_goodbye())),
         message = tokio::time::timeout(core.timing.hello_timeout, inbound.next()) => message,
     };
     match message {
@@ -109,12 +109,12 @@ async fn greet(core: &Core, inbound: &mut Streaming<wire::AgentMessage>) -> Resu
 async fn converse(
     core: &Arc<Core>,
     hello: Hello,
-    standing: Standing,
+    authorization: Authorization,
     inbound: &mut Streaming<wire::AgentMessage>,
     stream: &mut Writer,
 ) -> Result<(), End> {
-    standing.admits(&hello.gateway).map_err(End::Fault)?;
-    let protocol = negotiate(&hello).map_err(End::Farewell)?;
+    authorization.admits(&hello.gateway).map_err(End::Fault)?;
+    let protocol = negotiate(&hello).map_err(End::Goodbye)?;
     let subscription = core
         .watch
         .subscribe(&hello.gateway, &hello.name, &hello.labels);
@@ -125,7 +125,7 @@ async fn converse(
     if let Some(later) = &later
         && is_living(later, &core.rules, now_ms)
     {
-        return Err(End::Farewell(turn_away(core, &hello).await));
+        return Err(End::Goodbye(turn_away(core, &hello).await));
     }
     // Also beyond a session that the agent never learnt of, whose records would else hide its own.
     let passed = previous.max(later.map(|later| later.session_epoch));
@@ -133,7 +133,7 @@ async fn converse(
     let key = (hello.gateway.clone(), hello.instance.clone());
     let entered = match core.sessions.enter(key, session_epoch, previous) {
         Ok(entered) => entered,
-        Err(Duplicate) => return Err(End::Farewell(turn_away(core, &hello).await)),
+        Err(Duplicate) => return Err(End::Goodbye(turn_away(core, &hello).await)),
     };
     let admitted = Admitted {
         protocol,
@@ -147,7 +147,7 @@ async fn converse(
             control_epoch,
             closing: core.closing.clone(),
         },
-        authorization: standing,
+        authorization,
         goodbye_jitter: core.timing.reconnect_jitter,
     };
     let identity = admitted.authorization.identity().cloned();

@@ -25,7 +25,7 @@ use tonic::server::NamedService;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::enrolment::authorization::Standing;
+use crate::enrolment::authorization::Authorization;
 use crate::enrolment::enrol::Registrar;
 use crate::enrolment::tls::Settings;
 use crate::hosting::core::Core;
@@ -44,7 +44,7 @@ const OVERLOADED_WAIT: Duration = Duration::from_secs(10);
 /// The call that opens a session.
 const SESSION_PATH: &str = "/lanekeeper.fleet.v1.Fleet/Session";
 
-/// How long connections may take to pass the last farewell on.
+/// How long connections may take to pass the last goodbye on.
 const FLUSH_TIME: Duration = Duration::from_millis(500);
 
 /// What every connection is held to.
@@ -107,7 +107,7 @@ pub(crate) async fn serve(
         closing.clone().cancelled_owned(),
     );
     let mut serving = pin!(serving);
-    let farewells = async {
+    let goodbyes = async {
         closing.cancelled().await;
         sessions.close();
         if tokio::time::timeout(grace, sessions.wait()).await.is_ok() {
@@ -117,7 +117,7 @@ pub(crate) async fn serve(
     // Waiting for peers to close has no bound of its own, so connections are cut in the end.
     let served = tokio::select! {
         served = serving.as_mut() => Some(served),
-        () = farewells => None,
+        () = goodbyes => None,
     };
     cut.cancel();
     let served = match served {
@@ -194,8 +194,8 @@ impl Fleet for FleetService {
         request: Request<wire::RenewCertRequest>,
     ) -> Result<Response<wire::IssuedCertificate>, Status> {
         let (registrar, peer) = (self.registrar()?, address(&request)?);
-        let standing = self.standing(request.extensions().get())?;
-        let identity = standing.identity().ok_or_else(|| {
+        let authorization = self.authorization(request.extensions().get())?;
+        let identity = authorization.identity().ok_or_else(|| {
             Status::unauthenticated("a certificate that names an agent is needed")
         })?;
         let request = RenewCertRequest::try_from(request.into_inner()).map_err(unfit)?;
@@ -230,13 +230,13 @@ impl FleetService {
         link: Option<Link>,
         inbound: Streaming<wire::AgentMessage>,
     ) -> Result<mpsc::Receiver<Item>, Status> {
-        let standing = self.standing(link.as_ref())?;
+        let authorization = self.authorization(link.as_ref())?;
         let (writer, reader) = mpsc::channel(STREAM_BUFFER);
         match Arc::clone(&self.room).try_acquire_owned() {
             Ok(slot) => {
                 let core = Arc::clone(&self.core);
                 self.sessions.spawn(async move {
-                    stream::serve(core, inbound, writer, link, standing).await;
+                    stream::serve(core, inbound, writer, link, authorization).await;
                     drop(slot);
                 });
             }
@@ -255,9 +255,9 @@ impl FleetService {
         Ok(reader)
     }
 
-    fn standing(&self, link: Option<&Link>) -> Result<Standing, Status> {
+    fn authorization(&self, link: Option<&Link>) -> Result<Authorization, Status> {
         let proof = link.and_then(|link| link.proof.get());
-        Standing::new(
+        Authorization::new(
             proof,
             self.registrar.is_some(),
             self.core.revoked.subscribe(),

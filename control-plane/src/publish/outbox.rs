@@ -107,7 +107,7 @@ impl<S: Sink> Outbox<S> {
         self.shelf.lock().queued()
     }
 
-    /// One writer; start as many as writes shall run at once. After `shutdown` it goes on while
+    /// One writer; start as many as writes must run at once. After `shutdown` it goes on while
     /// something waits and the store takes it.
     pub(crate) async fn write(self: Arc<Self>, shutdown: CancellationToken) {
         loop {

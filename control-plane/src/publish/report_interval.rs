@@ -1,4 +1,4 @@
-//! How often agents shall report while this replica has much to do. The interval is lengthened only,
+//! How often agents must report while this replica has much to do. The interval is lengthened only,
 //! and only so far that an agent which is a report late does not turn stale.
 
 use std::time::Duration;

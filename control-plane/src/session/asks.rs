@@ -19,7 +19,7 @@ const DENSE_GAP: Duration = Duration::from_secs(60);
 pub(super) struct Asks {
     /// The interval that the agent was told last.
     told: Duration,
-    /// The interval that it shall be told.
+    /// The interval that it must be told.
     wanted: Duration,
     asked_dense: Option<Instant>,
 }

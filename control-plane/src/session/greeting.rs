@@ -21,9 +21,9 @@ pub(crate) enum Fault {
 }
 
 impl Fault {
-    /// The farewell where an error status would bring a good agent of another release back again and
+    /// The goodbye where an error status would bring a good agent of another release back again and
     /// again: it said something that this release has no name for, and will say so at every dial.
-    pub(crate) fn farewell(&self) -> Option<Goodbye> {
+    pub(crate) fn goodbye(&self) -> Option<Goodbye> {
         match self {
             Self::Unreadable(error @ WireError::UnknownValue { .. }) => Some(unspoken(format!(
                 "this server cannot read the agent: {error}"
@@ -65,7 +65,7 @@ pub(crate) fn first(message: Result<FromAgent, Unfit>) -> Result<Hello, Fault> {
     }
 }
 
-/// The protocol version to speak with an agent, or the farewell when there is none.
+/// The protocol version to speak with an agent, or the goodbye when there is none.
 pub(crate) fn negotiate(hello: &Hello) -> Result<u32, Goodbye> {
     let highest = hello.protocol_max.min(limits::PROTOCOL_MAX);
     if highest < hello.protocol_min.max(limits::PROTOCOL_MIN) {

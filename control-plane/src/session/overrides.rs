@@ -1,4 +1,4 @@
-//! The operators' orders within one session: what the agent was sent, what it said of it, and what
+//! The operators' overrides within one session: what the agent was sent, what it said of it, and what
 //! it lacks. At most one set is unanswered; while it is, the newest one waits.
 
 use std::collections::BTreeMap;
@@ -15,19 +15,19 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The active overrides of one gateway, shared by all its sessions.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct StandingOrders {
+pub(crate) struct ActiveOverrides {
     /// The gateway's counter of changes.
     pub(crate) generation: u64,
     /// The overrides that were active when they were read, the earliest first.
-    pub(crate) orders: Vec<ActiveOverride>,
+    pub(crate) overrides: Vec<ActiveOverride>,
 }
 
-/// One session's share of the gateway's orders.
+/// One session's share of the gateway's overrides.
 #[derive(Debug)]
-pub(super) struct Orders {
+pub(super) struct SessionOverrides {
     /// What stands; `None` while it has not been read, which is not the same as nothing.
-    standing: Option<Arc<StandingOrders>>,
-    /// The standing set whose part for this agent was looked at last.
+    active: Option<Arc<ActiveOverrides>>,
+    /// The active set whose part for this agent was looked at last.
     seen: Option<u64>,
     /// The ids that were sent last, with their set; `None` before the first.
     sent: Option<(u64, Vec<String>)>,
@@ -44,22 +44,22 @@ pub(super) struct Obeyed {
     pub(super) changed: bool,
 }
 
-impl Orders {
-    pub(super) fn new(standing: Option<Arc<StandingOrders>>) -> Self {
+impl SessionOverrides {
+    pub(super) fn new(active: Option<Arc<ActiveOverrides>>) -> Self {
         Self {
-            standing,
+            active,
             seen: None,
             sent: None,
             in_flight: None,
         }
     }
 
-    pub(super) fn replace(&mut self, standing: Option<Arc<StandingOrders>>) {
-        self.standing = standing;
+    pub(super) fn replace(&mut self, active: Option<Arc<ActiveOverrides>>) {
+        self.active = active;
     }
 
     /// The set to send now. The first of a session is sent even when it is empty: the agent may hold
-    /// orders of an earlier session that are over. A change that does not concern the agent is not
+    /// overrides of an earlier session that are over. A change that does not concern the agent is not
     /// told.
     pub(super) fn next(
         &mut self,
@@ -67,22 +67,22 @@ impl Orders {
         now: Instant,
         now_ms: u64,
     ) -> Option<Overrides> {
-        let standing = self.standing.as_ref()?;
-        if self.seen == Some(standing.generation) {
+        let active = self.active.as_ref()?;
+        if self.seen == Some(active.generation) {
             return None;
         }
         let waits = |sent: Instant| now.saturating_duration_since(sent) < ANSWER_TIMEOUT;
         if self.in_flight.is_some_and(waits) {
             return None;
         }
-        let orders: Vec<Override> = standing
-            .orders
+        let overrides: Vec<Override> = active
+            .overrides
             .iter()
             .filter(|order| order.selects(labels))
             .filter_map(|order| order.at(now_ms))
             .collect();
-        self.seen = Some(standing.generation);
-        let ids = orders.iter().map(|order| &order.id);
+        self.seen = Some(active.generation);
+        let ids = overrides.iter().map(|order| &order.id);
         if self
             .sent
             .as_ref()
@@ -90,11 +90,11 @@ impl Orders {
         {
             return None;
         }
-        self.sent = Some((standing.generation, ids.cloned().collect()));
+        self.sent = Some((active.generation, ids.cloned().collect()));
         self.in_flight = Some(now);
         Some(Overrides {
-            generation: standing.generation,
-            entries: orders,
+            generation: active.generation,
+            entries: overrides,
             unreadable: Vec::new(),
         })
     }

@@ -1,4 +1,4 @@
-//! What a gateway's agents shall serve.
+//! What a gateway's agents must serve.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub(crate) struct Target {
     pub(crate) document: Bytes,
 }
 
-/// The revisions of a gateway that its agents shall serve now: one, or two during a rollout.
+/// The revisions of a gateway that its agents must serve now: one, or two during a rollout.
 #[derive(Debug)]
 pub(crate) struct Targets {
     /// The newest known revision.
@@ -27,7 +27,7 @@ pub(crate) struct Targets {
 }
 
 impl Targets {
-    /// What an agent shall serve.
+    /// What an agent must serve.
     pub(crate) fn of(&self, name: &str, labels: &BTreeMap<String, String>) -> &Arc<Target> {
         match &self.rollout {
             Some((rollout, base)) if rollout.stage_of(name, labels).is_none() => base,
@@ -35,7 +35,7 @@ impl Targets {
         }
     }
 
-    /// True when every agent shall serve the same under both.
+    /// True when every agent must serve the same under both.
     pub(crate) fn are_like(&self, other: &Self) -> bool {
         let name = |target: &Target| (target.revision, target.hash.clone());
         let rollouts_alike = match (&self.rollout, &other.rollout) {

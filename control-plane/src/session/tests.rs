@@ -33,7 +33,7 @@ impl Bench {
             control_epoch: EPOCH.to_owned(),
             head: target.as_ref().map(|target| target.revision),
             target,
-            orders: None,
+            overrides: None,
             now: self.start,
             now_ms: 1_000_000,
         };
@@ -219,8 +219,11 @@ fn agent_never_goes_back_within_one_control_epoch() {
     let bench = bench();
     let (mut session, effects) = bench.open(hello(applied(9, Some(EPOCH))), target(5));
     assert_eq!(pushes(&effects), []);
-    assert_eq!(pushes(&session.aim(target(8), bench.at(1))), []);
-    assert_eq!(pushes(&session.aim(target(10), bench.at(2))), [(1, 10)]);
+    assert_eq!(pushes(&session.set_target(target(8), bench.at(1))), []);
+    assert_eq!(
+        pushes(&session.set_target(target(10), bench.at(2))),
+        [(1, 10)]
+    );
 }
 
 #[test]
@@ -236,14 +239,17 @@ fn unknown_gateway_waits_in_band_and_is_pushed_when_it_comes() {
     assert!(!welcome(&effects).gateway_exists);
     assert_eq!(welcome(&effects).target_revision, 0);
     assert_eq!(pushes(&effects), []);
-    assert_eq!(pushes(&session.aim(target(1), bench.at(1))), [(1, 1)]);
+    assert_eq!(
+        pushes(&session.set_target(target(1), bench.at(1))),
+        [(1, 1)]
+    );
 }
 
 #[test]
 fn deleted_gateway_leaves_the_agent_as_it_is() {
     let bench = bench();
     let (mut session, _) = bench.open(hello(applied(3, Some(EPOCH))), target(3));
-    assert_eq!(session.aim(None, bench.at(1)), []);
+    assert_eq!(session.set_target(None, bench.at(1)), []);
     assert_eq!(session.record().applied_revision, 3);
 }
 
@@ -252,8 +258,8 @@ fn newest_revision_replaces_those_that_wait_behind_a_push() {
     let bench = bench();
     let (mut session, effects) = bench.open(hello(None), target(1));
     assert_eq!(pushes(&effects), [(1, 1)]);
-    assert_eq!(session.aim(target(2), bench.at(1)), []);
-    assert_eq!(session.aim(target(3), bench.at(1)), []);
+    assert_eq!(session.set_target(target(2), bench.at(1)), []);
+    assert_eq!(session.set_target(target(3), bench.at(1)), []);
     let effects = bench.result(&mut session, ack(1, 1));
     assert_eq!(pushes(&effects), [(2, 3)], "2 is never sent");
     assert_eq!(session.record().applied_revision, 1);
@@ -295,9 +301,12 @@ fn refused_revision_is_shown_and_not_resent_but_the_next_is_tried() {
         "the old one serves on"
     );
 
-    assert_eq!(session.aim(target(2), bench.at(2)), []);
+    assert_eq!(session.set_target(target(2), bench.at(2)), []);
     assert_eq!(session.tick(bench.at(3)), []);
-    assert_eq!(pushes(&session.aim(target(3), bench.at(4))), [(2, 3)]);
+    assert_eq!(
+        pushes(&session.set_target(target(3), bench.at(4))),
+        [(2, 3)]
+    );
     bench.result(&mut session, ack(2, 3));
     assert_eq!(session.record().last_error, None);
 }
@@ -318,7 +327,7 @@ fn unanswered_push_is_shown_and_does_not_hold_up_the_next() {
     bench.report(&mut session, report(1, Vec::new()));
     session.last_heard = bench.at(59);
     assert_eq!(session.next_tick(), bench.at(60));
-    assert_eq!(session.aim(target(2), bench.at(59)), []);
+    assert_eq!(session.set_target(target(2), bench.at(59)), []);
     let effects = session.tick(bench.at(60));
     assert_eq!(pushes(&effects), [(2, 2)]);
     assert_eq!(
@@ -334,7 +343,7 @@ fn late_answer_to_a_push_that_another_followed_still_says_what_is_served() {
     let bench = bench();
     let (mut session, _) = bench.open(hello(None), target(1));
     session.last_heard = bench.at(59);
-    session.aim(target(2), bench.at(59));
+    session.set_target(target(2), bench.at(59));
     assert_eq!(pushes(&session.tick(bench.at(60))), [(2, 2)]);
     let effects = bench.result(&mut session, ack(1, 1));
     assert_eq!(effects, [Effect::Record { notable: true }, Effect::Facts]);
@@ -461,7 +470,7 @@ fn bye_is_recorded_at_once_and_ends_the_session() {
     );
     assert!(session.record().left);
     assert!(session.is_closed());
-    assert_eq!(session.aim(target(2), bench.at(2)), []);
+    assert_eq!(session.set_target(target(2), bench.at(2)), []);
 }
 
 #[test]
@@ -567,7 +576,7 @@ fn agent_is_told_another_interval_and_given_its_time() {
     let bench = bench();
     let (mut session, _) = bench.open(hello(None), None);
     let longer = Duration::from_secs(15);
-    session.pace(longer);
+    session.set_report_interval(longer);
     let effects = bench.report(&mut session, report(1, Vec::new()));
     assert_eq!(asked(&effects), (false, Some(longer)));
     assert!(session.tick(bench.at(45)).is_empty(), "heard at 1 s");

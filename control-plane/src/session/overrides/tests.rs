@@ -7,15 +7,15 @@ use super::*;
 
 struct Bench {
     start: Instant,
-    orders: Orders,
+    overrides: SessionOverrides,
     held: HeldOverrides,
 }
 
 #[expect(clippy::disallowed_methods, reason = "an origin to count from")]
-fn bench(standing: Option<StandingOrders>) -> Bench {
+fn bench(active: Option<ActiveOverrides>) -> Bench {
     Bench {
         start: Instant::now(),
-        orders: Orders::new(standing.map(Arc::new)),
+        overrides: SessionOverrides::new(active.map(Arc::new)),
         held: HeldOverrides::default(),
     }
 }
@@ -24,13 +24,13 @@ impl Bench {
     fn next(&mut self, secs: u64) -> Option<(u64, Vec<String>)> {
         let labels = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
         let now = self.start + Duration::from_secs(secs);
-        let overrides = self.orders.next(&labels, now, secs * 1000)?;
+        let overrides = self.overrides.next(&labels, now, secs * 1000)?;
         let ids = overrides.entries.into_iter().map(|order| order.id);
         Some((overrides.generation, ids.collect()))
     }
 
-    fn set(&mut self, standing: StandingOrders) {
-        self.orders.replace(Some(Arc::new(standing)));
+    fn set(&mut self, active: ActiveOverrides) {
+        self.overrides.replace(Some(Arc::new(active)));
     }
 
     fn answer(&mut self, generation: u64, applied: &[&str], secs: u64) -> Option<Obeyed> {
@@ -40,7 +40,7 @@ impl Bench {
             refused: Vec::new(),
         };
         let now = self.start + Duration::from_secs(secs);
-        self.orders
+        self.overrides
             .answered(result, &mut self.held, now, secs * 1000)
     }
 }
@@ -60,10 +60,10 @@ fn order(id: &str, zone: Option<&str>, expires_ms: u64) -> ActiveOverride {
     }
 }
 
-fn standing(generation: u64, orders: &[ActiveOverride]) -> StandingOrders {
-    StandingOrders {
+fn active(generation: u64, overrides: &[ActiveOverride]) -> ActiveOverrides {
+    ActiveOverrides {
         generation,
-        orders: orders.to_vec(),
+        overrides: overrides.to_vec(),
     }
 }
 
@@ -75,30 +75,30 @@ fn told(generation: u64, ids: &[&str]) -> Option<(u64, Vec<String>)> {
 fn nothing_is_sent_before_the_orders_were_read() {
     let mut bench = bench(None);
     assert_eq!(bench.next(0), None);
-    bench.set(standing(0, &[]));
+    bench.set(active(0, &[]));
     assert_eq!(bench.next(0), told(0, &[]), "an empty set ends older ones");
     assert_eq!(bench.next(1), None);
 }
 
 #[test]
 fn set_is_what_stands_for_the_agents_labels() {
-    let orders = [
+    let overrides = [
         order("all", None, 90_000),
         order("here", Some("b"), 90_000),
         order("elsewhere", Some("a"), 90_000),
         order("over", None, 1_000),
     ];
-    let mut bench = bench(Some(standing(4, &orders)));
+    let mut bench = bench(Some(active(4, &overrides)));
     assert_eq!(bench.next(1), told(4, &["all", "here"]));
 }
 
 #[test]
 fn one_set_is_unanswered_at_a_time_and_the_newest_waits() {
     let a = order("a", None, 90_000);
-    let mut bench = bench(Some(standing(1, std::slice::from_ref(&a))));
+    let mut bench = bench(Some(active(1, std::slice::from_ref(&a))));
     assert_eq!(bench.next(0), told(1, &["a"]));
     for generation in 2..9 {
-        bench.set(standing(generation, &[]));
+        bench.set(active(generation, &[]));
         assert_eq!(bench.next(1), None);
     }
     assert_eq!(
@@ -113,9 +113,9 @@ fn one_set_is_unanswered_at_a_time_and_the_newest_waits() {
 
 #[test]
 fn unanswered_set_does_not_hold_up_the_next_for_ever() {
-    let mut bench = bench(Some(standing(1, &[])));
+    let mut bench = bench(Some(active(1, &[])));
     assert_eq!(bench.next(0), told(1, &[]));
-    bench.set(standing(2, &[order("a", None, 90_000)]));
+    bench.set(active(2, &[order("a", None, 90_000)]));
     assert_eq!(bench.next(9), None);
     assert_eq!(bench.next(10), told(2, &["a"]));
 }
@@ -123,22 +123,22 @@ fn unanswered_set_does_not_hold_up_the_next_for_ever() {
 #[test]
 fn change_that_does_not_concern_the_agent_is_not_told() {
     let a = order("a", None, 90_000);
-    let mut bench = bench(Some(standing(1, std::slice::from_ref(&a))));
+    let mut bench = bench(Some(active(1, std::slice::from_ref(&a))));
     assert_eq!(bench.next(0), told(1, &["a"]));
     bench.answer(1, &["a"], 0);
-    bench.set(standing(2, &[a, order("elsewhere", Some("a"), 90_000)]));
+    bench.set(active(2, &[a, order("elsewhere", Some("a"), 90_000)]));
     assert_eq!(bench.next(1), None);
-    bench.set(standing(3, &[]));
+    bench.set(active(3, &[]));
     assert_eq!(bench.next(1), told(3, &[]));
 }
 
 #[test]
 fn order_keeps_the_time_of_its_first_acknowledgement() {
     let a = order("a", None, 90_000);
-    let mut bench = bench(Some(standing(1, std::slice::from_ref(&a))));
+    let mut bench = bench(Some(active(1, std::slice::from_ref(&a))));
     bench.next(0);
     assert!(bench.answer(1, &["a"], 1).unwrap().changed);
-    bench.set(standing(2, &[a, order("b", None, 90_000)]));
+    bench.set(active(2, &[a, order("b", None, 90_000)]));
     bench.next(5);
     assert!(bench.answer(2, &["a", "b"], 6).unwrap().changed);
     assert_eq!(
@@ -152,7 +152,7 @@ fn order_keeps_the_time_of_its_first_acknowledgement() {
 
 #[test]
 fn agent_speaks_only_of_orders_it_was_given() {
-    let mut bench = bench(Some(standing(1, &[order("a", None, 90_000)])));
+    let mut bench = bench(Some(active(1, &[order("a", None, 90_000)])));
     bench.next(0);
     let refused = |id: &str| RefusedOverride {
         id: id.to_owned(),
@@ -164,7 +164,7 @@ fn agent_speaks_only_of_orders_it_was_given() {
         refused: vec![refused("a"), refused("made-up-too")],
     };
     let now = bench.start;
-    bench.orders.answered(result, &mut bench.held, now, 0);
+    bench.overrides.answered(result, &mut bench.held, now, 0);
     assert!(bench.held.applied.is_empty());
     assert_eq!(bench.held.refused.keys().collect::<Vec<_>>(), ["a"]);
 }
