@@ -47,6 +47,13 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// The answer is an event stream that comments may keep open.
+    pub(crate) fn keeps_open(&self) -> bool {
+        let is_array =
+            self.dialect == Dialect::GeminiStream && !query::asks_events(self.query.as_deref());
+        self.wants_events() && !is_array
+    }
+
     /// The answer must be an event stream. Operations that have none pay no heed to the wish.
     fn wants_events(&self) -> bool {
         self.streams && self.dialect.can_stream()
