@@ -4,6 +4,8 @@
 VENV := .venv
 PYTHON := python3
 FUZZ_SECS := 20
+# Most tests wait for processes and for time; a thread for each core would leave the cores idle.
+TEST_THREADS := $(shell echo $$((3 * $$(nproc))))
 SOAK_SECONDS := 300
 SOAK_SEEDS := 300
 
@@ -18,7 +20,7 @@ run: ## build and start the demonstration: control plane, three agents, simulate
 
 test: setup ## install what the tests need when it is missing, then run every test
 	cargo build --locked --workspace --all-targets
-	cargo test --locked --workspace
+	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace
 
 soak: setup ## outages under 200 calls a second, some five minutes; $(SOAK_SEEDS) simulated fleets; then random harm for $(SOAK_SECONDS) seconds
 	cargo bench --locked -p lanekeeper-agent --bench soak
@@ -38,11 +40,11 @@ lint: ## formatting, clippy, licences and sources of dependencies
 	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps --document-private-items
 	scripts/install-cargo-deny.sh
-	cargo deny --locked check licenses bans sources
+	PATH="$$PATH:target/tools/bin" cargo deny --locked check licenses bans sources
 
 audit: ## known vulnerabilities of dependencies (needs the advisory database on the network)
 	scripts/install-cargo-deny.sh
-	cargo deny --locked check advisories
+	PATH="$$PATH:target/tools/bin" cargo deny --locked check advisories
 
 fmt: ## format the code
 	cargo fmt --all
@@ -62,7 +64,7 @@ bench-fleet: ## measure the control plane with simulated fleets beside its gates
 web: ## the page is plain files embedded by cargo; this checks that they are complete
 	cargo test --locked -p lanekeeper-dashboard-api page
 
-setup: ## Debian packages and Python clients that the tests need
+setup: ## Debian packages and the clients from PyPI and npm that the tests need
 	scripts/install-test-needs.sh $(VENV)
 
 setup-bench: setup
@@ -70,4 +72,4 @@ setup-bench: setup
 
 clean: ## remove everything that was built
 	cargo clean
-	rm -rf $(VENV)
+	rm -rf $(VENV) .node-clients

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the benches run beside the agent: nginx as the yardstick, HAProxy, wrk as the load, valgrind
 # to count instructions, and other gateways from PyPI, each in a virtual environment of its own under
-# .venv-bench. A gateway that cannot be installed is told and left out; the bench reports it as missing.
+# .venv-bench. A gateway that cannot be installed is reported and left out; the bench reports it as missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 missing=()

@@ -23,8 +23,8 @@ pub(crate) fn unix_now() -> Duration {
         .unwrap_or_default()
 }
 
-/// The name of this start of the machine and how long ago it was, suspensions included; `None` where
-/// the system does not tell.
+/// The name of this start of the machine and how long ago it was, suspensions included; `None`
+/// where the system does not tell.
 pub(crate) fn boot() -> Option<(String, Duration)> {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     let uptime = std::fs::read_to_string("/proc/uptime").ok()?;

@@ -10,6 +10,7 @@ mod observe;
 mod ops;
 pub mod plane;
 mod probe;
+mod proof;
 mod request;
 pub mod revision;
 mod run;
@@ -17,8 +18,10 @@ mod secrets;
 mod status;
 pub mod upstream;
 
+/// The state of one session client, for whatever keeps a session without being an agent.
+pub use fleet::link as session_client;
 #[cfg(feature = "simulation")]
-pub use fleet::control::simulation;
+pub use fleet::simulation;
 
 pub use config::{ClientTls, Config, Join, Source};
 pub use run::{Addresses, Error, Shutdown, run};

@@ -12,11 +12,12 @@ mod supervisor;
 pub(crate) use supervisor::supervise;
 
 use crate::clock;
-use crate::lanes::cells::{CellSlot, Proof};
-use crate::lanes::lane::Tally;
-use crate::lanes::snapshot::Lane;
+use crate::lanes::cells::CellSlot;
+use crate::lanes::lane::Lane;
+use crate::lanes::lane::state::Tally;
+use crate::observe::metrics::ProbeOutcome;
+use crate::proof::Proof;
 use crate::request::attempt::{self, Attempted, Bounds};
-use crate::request::relay::proof_of;
 use crate::upstream::Client;
 use lanekeeper_model::LaneName;
 use lanekeeper_model::gateway::HealthMode;
@@ -47,43 +48,6 @@ impl Probing {
     /// What is wrong with probes themselves.
     pub(crate) fn problems(&self) -> Vec<String> {
         self.misconfigured.lock().values().cloned().collect()
-    }
-}
-
-/// How one turn of a lane's probe ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ProbeOutcome {
-    /// The lane answered.
-    Ok,
-    /// The lane failed.
-    Failed,
-    /// The provider took the probe for a bad request; that says nothing about the lane.
-    Misconfigured,
-    /// The lane cannot be asked, for want of its key.
-    Skipped,
-    /// The provider's key changed under the probe; what the old one met says nothing.
-    Void,
-}
-
-impl ProbeOutcome {
-    /// Every outcome.
-    pub(crate) const ALL: [Self; 5] = [
-        Self::Ok,
-        Self::Failed,
-        Self::Misconfigured,
-        Self::Skipped,
-        Self::Void,
-    ];
-
-    /// The outcome as metrics and logs spell it.
-    pub(crate) const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ok => "ok",
-            Self::Failed => "failed",
-            Self::Misconfigured => "misconfigured",
-            Self::Skipped => "skipped",
-            Self::Void => "void",
-        }
     }
 }
 
@@ -159,7 +123,7 @@ fn book(lane: &Lane, mode: HealthMode, began: Instant, finding: &Finding) {
         }
         (ProbeOutcome::Failed, Some(verdict)) => {
             lane.state.count(Tally::Failed);
-            fail(lane, mode, proof_of(verdict), now);
+            fail(lane, mode, Proof::of(verdict), now);
         }
         _ => {}
     }

@@ -80,6 +80,10 @@ fn accept(value: &str, what: impl Fn() -> String) -> Result<String, String> {
 }
 
 fn read(path: &str) -> std::io::Result<String> {
+    // Reading anything else, such as a pipe that nobody writes to, may never end.
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(std::io::Error::other("it is not a regular file"));
+    }
     let mut text = String::new();
     std::fs::File::open(path)?
         .take(SECRET_MAX_BYTES)

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use crate::names::names;
 use crate::transition::Transition;
 use crate::window::Mark;
-use crate::words::words;
 
-words! {
+names! {
     /// Why an attempt was refused.
     pub enum RefusalReason {
         /// The cell is open and its cooldown runs.
@@ -49,7 +49,9 @@ pub(crate) enum Kind {
     Ordinary,
     /// Holds the probe slot with this serial; 0 when slots are not limited.
     Probe(u32),
-    /// A probe that has already given its good news.
+    /// A probe with this serial that delivered its first content in time and is decided by its end.
+    Delivering(u32),
+    /// A probe that has already succeeded.
     Proven,
 }
 
@@ -75,7 +77,7 @@ impl Ticket {
 
     /// Whether the attempt has delivered its first content.
     pub fn is_committed(&self) -> bool {
-        self.mark.is_some() || self.kind == Kind::Proven
+        self.mark.is_some() || matches!(self.kind, Kind::Proven | Kind::Delivering(_))
     }
 
     /// When the attempt was admitted.

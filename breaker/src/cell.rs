@@ -2,26 +2,29 @@
 //!
 //! This file holds what the cell is made of and the moves between its states. The events are in
 //! `cell/admit.rs` (may an attempt go?), `cell/settle.rs` (what did it prove?), `cell/steer.rs`
-//! (what does the operator, the policy or the fleet say?) and `cell/show.rs` (what is to be seen?).
+//! (what do operator, policy and fleet want?) and `cell/show.rs` (what is to be seen?).
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::cooldown::{cooldown, server_wish};
+use crate::cooldown::{cooldown, requested_delay};
 use crate::outcome::{Cause, CauseKind};
 use crate::overrides::OverrideAction;
 use crate::policy::{Mode, Policy};
 use crate::transition::{Reason, State, Transition};
 use crate::window::Window;
+use deadline::Holds;
 
 mod admit;
+mod deadline;
 mod settle;
 mod show;
 mod steer;
 
 /// The breaker of one lane in one pool.
 ///
-/// A plain value: the caller brings the time (monotonic) and the chance, keeps the cell behind
+/// A plain value: the caller brings the time (monotonic) and the randomness, keeps the cell behind
 /// whatever lock it likes and acts on the transitions that come back. Nothing here waits, logs,
 /// calls back or, while the cell is closed, allocates. A `now` that runs backwards is harmless.
 #[derive(Debug)]
@@ -31,18 +34,15 @@ pub struct Cell {
     generation: u64,
     machine: Machine,
     mode: Mode,
-    /// `trip.slow_call` in nanoseconds; the largest number when there is none.
-    slow: u64,
+    /// `trip.slow_call` in nanoseconds.
+    slow: Option<NonZeroU64>,
     success_clears_count: bool,
     /// Failures since the last finished answer.
     streak: u32,
     /// Re-openings since the cell was last closed (k).
     reopens: u32,
-    /// End of the park after a single failure; 0 when there is none.
-    soft_until: u64,
-    /// End of the park a server asked for; 0 when there is none.
-    hard_until: u64,
-    order: Option<Order>,
+    holds: Holds,
+    active: Option<ActiveOverride>,
     epoch: Instant,
     window: Window,
     policy: Arc<Policy>,
@@ -54,13 +54,11 @@ pub struct Cell {
     /// Since when callers have met no closed cell; means nothing while they do.
     open_since: u64,
     /// When the last hard-down arrived.
-    hard_down_at: Option<u64>,
-    /// Hard-downs of attempts admitted before this moment tell of a credential that is gone.
+    hard_down_at: Option<NonZeroU64>,
+    /// Hard-downs of attempts admitted before this moment are about a credential that is gone.
     credential_since: u64,
-    /// When the ramp began; the largest number when there is none.
-    ramp_from: u64,
-    /// End of the fleet's advisory; 0 when there is none.
-    advised_until: u64,
+    /// When the ramp began.
+    ramp_from: Option<NonZeroU64>,
     /// Number of the last probe slot handed out.
     probe_serial: u32,
 }
@@ -96,9 +94,21 @@ struct ProbeSlot {
 
 /// An override in the cell's own time.
 #[derive(Clone, Copy, Debug)]
-struct Order {
+struct ActiveOverride {
     action: OverrideAction,
     until: u64,
+}
+
+/// A moment that has been, as small as the bare number. The cell's first nanosecond counts as its
+/// second.
+fn past(now: u64) -> Option<NonZeroU64> {
+    NonZeroU64::new(now.max(1))
+}
+
+/// `trip.slow_call` as the cell compares it. No time at all is the shortest that can be compared.
+fn slow_nanos(policy: &Policy) -> Option<NonZeroU64> {
+    let slow = policy.trip.slow_call?;
+    NonZeroU64::new(nanos(slow).max(1))
 }
 
 /// Nanoseconds of a span; one too long to count is cut to the largest number.
@@ -113,13 +123,12 @@ impl Cell {
             generation: 1,
             machine: Machine::Closed,
             mode: policy.mode,
-            slow: policy.trip.slow_call.map_or(u64::MAX, nanos),
+            slow: slow_nanos(&policy),
             success_clears_count: policy.success_clears_count,
             streak: 0,
             reopens: 0,
-            soft_until: 0,
-            hard_until: 0,
-            order: None,
+            holds: Holds::default(),
+            active: None,
             epoch: now,
             window: Window::new(policy.trip.window_kind, nanos(policy.trip.window)),
             policy,
@@ -130,8 +139,7 @@ impl Cell {
             open_since: 0,
             hard_down_at: None,
             credential_since: 0,
-            ramp_from: u64::MAX,
-            advised_until: 0,
+            ramp_from: None,
             probe_serial: 0,
         }
     }
@@ -150,15 +158,15 @@ impl Cell {
             .saturating_add(u64::from(age.subsec_nanos()))
     }
 
-    /// The override in force at `now`.
-    fn order_at(&self, now: u64) -> Option<Order> {
-        self.order.filter(|order| order.until > now)
+    /// The override that is active at `now`.
+    fn active_at(&self, now: u64) -> Option<ActiveOverride> {
+        self.active.filter(|active| active.until > now)
     }
 
     /// Whether an operator has the cell record without tripping.
     fn forced_closed(&self, now: u64) -> bool {
-        self.order_at(now)
-            .is_some_and(|order| order.action == OverrideAction::ForceClose)
+        self.active_at(now)
+            .is_some_and(|active| active.action == OverrideAction::ForceClose)
     }
 
     fn machine_state(&self) -> State {
@@ -171,7 +179,7 @@ impl Cell {
 
     /// The state callers meet: closed means that attempts pass, open that they do not.
     fn shown_state(&self, now: u64) -> State {
-        match self.order_at(now).map(|order| order.action) {
+        match self.active_at(now).map(|active| active.action) {
             Some(OverrideAction::ForceOpen | OverrideAction::Drain) => State::Open,
             Some(OverrideAction::ForceClose) => State::Closed,
             Some(OverrideAction::Reset) | None => match self.mode {
@@ -217,10 +225,11 @@ impl Cell {
         now: u64,
     ) -> Option<Transition> {
         // A park the server asked for lives on in the cooldown: nobody may ask sooner.
-        let until = now.saturating_add(cooldown).max(self.hard_until);
-        self.soft_until = 0;
-        self.hard_until = 0;
-        self.ramp_from = u64::MAX;
+        let until = now
+            .saturating_add(cooldown)
+            .max(self.holds.hard_park.moment());
+        self.holds.unpark();
+        self.ramp_from = None;
         let next = Machine::Open {
             since: now,
             until,
@@ -245,15 +254,12 @@ impl Cell {
         self.window.clear();
         self.streak = 0;
         self.reopens = 0;
-        self.soft_until = 0;
-        self.hard_until = 0;
+        self.holds.unpark();
         self.cause = None;
         self.cause_count = 0;
-        self.ramp_from = if proven && !self.policy.ramp.is_zero() {
-            now
-        } else {
-            u64::MAX
-        };
+        self.ramp_from = (proven && !self.policy.ramp.is_zero())
+            .then_some(now)
+            .and_then(past);
         transition
     }
 
@@ -263,7 +269,7 @@ impl Cell {
         let from = self.machine_state();
         self.machine = next;
         self.generation = self.generation.wrapping_add(1).max(1);
-        if self.order_at(now).is_some() {
+        if self.active_at(now).is_some() {
             return None;
         }
         if self.mode == Mode::Enforce {
@@ -300,7 +306,7 @@ impl Cell {
         }
     }
 
-    /// Remembers why the lane failed.
+    /// Keeps why the lane failed.
     fn note(&mut self, cause: Cause) {
         if self.cause == Some(cause) {
             self.cause_count = self.cause_count.saturating_add(1);
@@ -313,7 +319,8 @@ impl Cell {
     /// Whether content that took from `started` to `now` is slow.
     #[inline]
     fn is_slow(&self, started: Instant, now: Instant) -> bool {
-        self.slow != u64::MAX && nanos(now.saturating_duration_since(started)) >= self.slow
+        self.slow
+            .is_some_and(|slow| nanos(now.saturating_duration_since(started)) >= slow.get())
     }
 
     /// The rule that trips the closed cell now, if any.
@@ -343,11 +350,11 @@ impl Cell {
     fn park(&mut self, retry_after: Option<Duration>, now: u64) {
         let soft = nanos(self.policy.park);
         if soft > 0 {
-            self.soft_until = self.soft_until.max(now.saturating_add(soft));
+            self.holds.soft_park.extend(now.saturating_add(soft));
         }
-        let hard = nanos(server_wish(retry_after));
+        let hard = nanos(requested_delay(retry_after));
         if hard > 0 {
-            self.hard_until = self.hard_until.max(now.saturating_add(hard));
+            self.holds.hard_park.extend(now.saturating_add(hard));
         }
     }
 

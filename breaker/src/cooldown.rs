@@ -1,4 +1,4 @@
-//! How long a cell stays open: doubling, jitter band, the server's wish as a floor.
+//! How long a cell stays open: doubling, jitter band, the requested delay as a floor.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::policy::Policy;
 ///
 /// `jitter` in [0, 1) picks a place in the band around the nominal value; a number outside is
 /// pulled in, and one that is no number means the middle. The jitter spreads the probes of cells
-/// that opened together, so it comes before the server's wish, which nothing may shorten.
+/// that opened together, so it comes before the requested delay, which nothing may shorten.
 pub(crate) fn cooldown(
     policy: &Policy,
     reopens: u32,
@@ -31,11 +31,11 @@ pub(crate) fn cooldown(
         .saturating_add(scaled(band, 2.0 * jitter))
         .saturating_sub(band)
         .max(COOLDOWN_FLOOR.min(nominal));
-    jittered.max(server_wish(retry_after))
+    jittered.max(requested_delay(retry_after))
 }
 
 /// The time the server asked for, cut to what is believed.
-pub(crate) fn server_wish(retry_after: Option<Duration>) -> Duration {
+pub(crate) fn requested_delay(retry_after: Option<Duration>) -> Duration {
     retry_after.unwrap_or_default().min(RETRY_AFTER_MAX)
 }
 
@@ -103,7 +103,7 @@ mod tests {
         assert_eq!(
             cooldown(&short, 0, None, 0.0),
             Duration::from_millis(200),
-            "the policy itself says less"
+            "the policy itself has less"
         );
     }
 
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(asked(u64::MAX), Duration::from_secs(86_400));
         assert!(
             asked(1) > Duration::from_secs(60),
-            "a short wish changes nothing"
+            "a short delay changes nothing"
         );
     }
 

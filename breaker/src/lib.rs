@@ -2,13 +2,13 @@
 //! attempt may go out, from what earlier attempts proved.
 //!
 //! Closed passes, open refuses, half-open lets probes through. A [`Cell`] is a plain value: time
-//! (monotonic) and chance are arguments, state changes are return values, and nothing in here
+//! (monotonic) and randomness are arguments, state changes are return values, and nothing in here
 //! waits, locks, logs or calls back.
 //!
 //! Every attempt begins with [`Cell::admit`] and ends with exactly one [`Cell::settle`] or
 //! [`Cell::abandon`]; [`Cell::commit`] comes between when the attempt delivers its first content.
 //! The [`Ticket`] that links them carries the generation of the cell, which every state change
-//! moves on, so that a straggler cannot decide about a state it never saw.
+//! moves on, so that a late result cannot decide about a state it never saw.
 //!
 //! | state | event | effect |
 //! |---|---|---|
@@ -21,7 +21,7 @@
 //! | Open | admit before the deadline | refused, with the time left |
 //! | Open | admit after the deadline | HalfOpen; this attempt is the probe |
 //! | HalfOpen | admit | a probe while a slot is free, else refused |
-//! | HalfOpen | probe commits or succeeds | with enough successes Closed: window, streak and k cleared, the ramp begins |
+//! | HalfOpen | probe commits (where `closes_at` is content) or succeeds | with enough successes Closed: window, streak and k cleared, the ramp begins |
 //! | HalfOpen | probe fails, or succeeds slowly | Open with k + 1, whatever the window holds |
 //! | HalfOpen | probe's hard-down | Open with k + 1 and the sticky cooldown |
 //! | HalfOpen | probe's lease ends | its slot is free; its late result is ignored |
@@ -80,6 +80,7 @@ mod admission;
 mod cell;
 mod cooldown;
 pub mod limits;
+mod names;
 mod outcome;
 mod overrides;
 mod policy;
@@ -87,15 +88,14 @@ pub mod presets;
 mod transition;
 mod view;
 mod window;
-mod words;
 
 pub use admission::{Admission, Refusal, RefusalReason, Ticket};
 pub use cell::Cell;
 pub use outcome::{Cause, CauseKind, Outcome};
 pub use overrides::{Override, OverrideAction};
 pub use policy::{
-    HardDownScope, Mode, Policy, PolicyProblem, Recovery, Rules, StreamDeath, Trip, TripMode,
-    WindowKind,
+    ClosesAt, HardDownScope, Mode, Policy, PolicyProblem, Recovery, Rules, StreamDeath, Trip,
+    TripMode, Uncounted, WindowKind,
 };
 pub use transition::{Reason, State, Transition};
 pub use view::{OverrideView, Selectable, View};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use crate::words::words;
+use crate::names::names;
 
-words! {
+names! {
     /// The kind of evidence behind a failure.
     pub enum CauseKind {
         /// The upstream answered with a failing status.

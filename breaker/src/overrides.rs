@@ -1,11 +1,11 @@
-//! An operator's orders to a cell, as values with an end.
+//! Operators' overrides of a cell, as values with an end.
 
 use std::time::Instant;
 
-use crate::words::words;
+use crate::names::names;
 
-words! {
-    /// What an operator orders.
+names! {
+    /// What an override does.
     pub enum OverrideAction {
         /// Refuse every attempt.
         ForceOpen = "force_open",
@@ -18,11 +18,11 @@ words! {
     }
 }
 
-/// An operator's order with its end.
+/// An override with its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Override {
     /// What to do.
     pub action: OverrideAction,
-    /// When the order ends by itself. Ignored for a reset.
+    /// When the override ends by itself. Ignored for a reset.
     pub until: Instant,
 }

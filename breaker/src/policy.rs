@@ -1,17 +1,18 @@
 //! What a cell obeys: the validated numbers of one `breaker:` block, with their defaults.
 //!
 //! The fields are public and plain so that the document's validation can build a policy field by
-//! field; [`Policy::problems`] says what is out of bounds, by the field names of the document.
+//! field; [`Policy::problems`] lists what is out of bounds, by the field names of the document.
 
 use std::time::Duration;
 
-use crate::words::words;
+use crate::names::names;
+use crate::outcome::Outcome;
 
 mod problems;
 
 pub use problems::PolicyProblem;
 
-words! {
+names! {
     /// Whether a cell acts on what it sees.
     pub enum Mode {
         /// Trips, parks and refuses.
@@ -23,7 +24,7 @@ words! {
     }
 }
 
-words! {
+names! {
     /// Which cells a hard-down (authentication, billing) opens.
     pub enum HardDownScope {
         /// Only the cell that saw it.
@@ -33,7 +34,7 @@ words! {
     }
 }
 
-words! {
+names! {
     /// What a stream that breaks after its first content proves.
     pub enum StreamDeath {
         /// It is a failure of the lane.
@@ -43,8 +44,28 @@ words! {
     }
 }
 
-words! {
-    /// How outcomes are gathered before a trip rule looks at them.
+names! {
+    /// What an answer proves that `failure_status_codes` does not list.
+    pub enum Uncounted {
+        /// Nothing.
+        Neutral = "neutral",
+        /// It is a success, in half-open too.
+        Success = "success",
+    }
+}
+
+names! {
+    /// When a probe that streams has succeeded.
+    pub enum ClosesAt {
+        /// At its first content.
+        Content = "content",
+        /// At its good end.
+        End = "end",
+    }
+}
+
+names! {
+    /// How outcomes are counted before a trip rule looks at them.
     pub enum WindowKind {
         /// The last `window` of time, moving with the clock.
         Sliding = "sliding",
@@ -90,7 +111,7 @@ pub enum TripMode {
 }
 
 impl TripMode {
-    /// The word of the document.
+    /// The name in the document.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::ErrorRate => "error_rate",
@@ -167,6 +188,8 @@ pub struct Recovery {
     pub max_probes: u32,
     /// Successful probes that close the cell. Default 1.
     pub successes_to_close: u32,
+    /// When a probe that streams has succeeded. Default: at its first content.
+    pub closes_at: ClosesAt,
 }
 
 impl Default for Recovery {
@@ -174,6 +197,7 @@ impl Default for Recovery {
         Self {
             max_probes: 1,
             successes_to_close: 1,
+            closes_at: ClosesAt::Content,
         }
     }
 }
@@ -212,6 +236,8 @@ pub struct Policy {
     /// Exactly the statuses that are failures, or `None` to let classification decide.
     /// Transport errors are failures either way.
     pub failure_status_codes: Option<Vec<u16>>,
+    /// What a failed answer with another status proves where those are listed. Default: nothing.
+    pub uncounted: Uncounted,
     /// Whether each endpoint of a lane has a cell of its own. Default: no.
     pub per_endpoint: bool,
     /// Whether only the first of several lanes that fail one request alike is charged.
@@ -241,6 +267,7 @@ impl Default for Policy {
             hard_down_scope: HardDownScope::Cell,
             park: Duration::from_secs(5),
             failure_status_codes: None,
+            uncounted: Uncounted::Neutral,
             per_endpoint: false,
             poison_guard: true,
             stream_death: StreamDeath::Failure,
@@ -253,11 +280,88 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// The outcome as this policy counts it. Where statuses are listed, a listed one is an ordinary
+    /// failure, 401 and 403 included, and nothing else that came with a status is a failure.
+    pub fn counted(&self, outcome: Outcome) -> Outcome {
+        let (cause, retry_after) = match outcome {
+            Outcome::Transient { cause, retry_after } => (cause, retry_after),
+            Outcome::HardDown { cause } => (cause, None),
+            Outcome::Success | Outcome::Neutral => return outcome,
+        };
+        match self.status_is_failure(cause.status) {
+            None => outcome,
+            Some(true) => Outcome::Transient { cause, retry_after },
+            Some(false) => match self.uncounted {
+                Uncounted::Neutral => Outcome::Neutral,
+                Uncounted::Success => Outcome::Success,
+            },
+        }
+    }
+
     /// Whether a failed answer with this status counts against the lane, as far as
     /// `failure_status_codes` rules it: `None` leaves the ruling to classification. An attempt
     /// without a status (a transport error) always counts.
     pub fn status_is_failure(&self, status: Option<u16>) -> Option<bool> {
         let listed = self.failure_status_codes.as_ref()?;
         Some(status.is_none_or(|status| listed.contains(&status)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::{Cause, CauseKind};
+    use crate::presets;
+
+    const ASKED: Option<Duration> = Some(Duration::from_secs(7));
+
+    fn transient(status: Option<u16>) -> Outcome {
+        let cause = Cause {
+            kind: CauseKind::Status,
+            status,
+        };
+        Outcome::Transient {
+            cause,
+            retry_after: ASKED,
+        }
+    }
+
+    fn refused(status: u16) -> Outcome {
+        Outcome::HardDown {
+            cause: Cause::with_status(CauseKind::Auth, status),
+        }
+    }
+
+    #[test]
+    fn listed_status_is_an_ordinary_failure_and_any_other_is_uncounted() {
+        let listing = Policy {
+            failure_status_codes: Some(vec![401, 500]),
+            ..Policy::default()
+        };
+        assert_eq!(listing.counted(transient(Some(500))), transient(Some(500)));
+        assert_eq!(listing.counted(transient(None)), transient(None));
+        assert_eq!(listing.counted(transient(Some(502))), Outcome::Neutral);
+        assert_eq!(listing.counted(refused(403)), Outcome::Neutral);
+        let ordinary = Outcome::Transient {
+            cause: Cause::with_status(CauseKind::Auth, 401),
+            retry_after: None,
+        };
+        assert_eq!(listing.counted(refused(401)), ordinary);
+        for same in [Outcome::Success, Outcome::Neutral] {
+            assert_eq!(listing.counted(same), same);
+        }
+        assert_eq!(Policy::default().counted(refused(401)), refused(401));
+    }
+
+    #[test]
+    fn presets_count_what_their_sources_count() {
+        assert_eq!(presets::rolter().counted(refused(401)), Outcome::Neutral);
+        let last = transient(Some(599));
+        assert_eq!(presets::rolter().counted(last), last);
+        assert_eq!(presets::aibridge().counted(refused(401)), Outcome::Success);
+        assert_eq!(
+            presets::myra().counted(transient(Some(429))),
+            Outcome::Neutral
+        );
     }
 }

@@ -3,7 +3,9 @@
 
 use std::time::Duration;
 
-use crate::policy::{Policy, Recovery, StreamDeath, Trip, TripMode, WindowKind};
+use crate::policy::{
+    ClosesAt, Policy, Recovery, StreamDeath, Trip, TripMode, Uncounted, WindowKind,
+};
 
 /// Error rate of 50 % over a sliding 30 s, cooldowns doubling from 15 s to 120 s.
 pub fn default() -> Policy {
@@ -13,6 +15,7 @@ pub fn default() -> Policy {
 /// Five failures in a row; a fixed 30 s; one leased probe; a 5 s park after each failure.
 pub fn rolter() -> Policy {
     Policy {
+        failure_status_codes: Some(std::iter::once(429).chain(500..=599).collect()),
         trip: Trip {
             mode: TripMode::Consecutive,
             consecutive_n: 5,
@@ -40,6 +43,7 @@ pub fn myra() -> Policy {
         half_open: Recovery {
             max_probes: 0,
             successes_to_close: 1,
+            closes_at: ClosesAt::End,
         },
         ..fixed_cooldown()
     }
@@ -51,6 +55,7 @@ pub fn aibridge() -> Policy {
     Policy {
         park: Duration::ZERO,
         failure_status_codes: Some(vec![429, 503, 529]),
+        uncounted: Uncounted::Success,
         per_endpoint: true,
         trip: Trip {
             mode: TripMode::Count,
@@ -62,6 +67,7 @@ pub fn aibridge() -> Policy {
         half_open: Recovery {
             max_probes: 3,
             successes_to_close: 3,
+            ..Recovery::default()
         },
         ..fixed_cooldown()
     }
@@ -70,7 +76,7 @@ pub fn aibridge() -> Policy {
 /// The policy of the preset called `name`, or `None` when there is none.
 pub fn by_name(name: &str) -> Option<Policy> {
     match name {
-        "default" => Some(default()),
+        "default" | "busbar" => Some(default()),
         "rolter" => Some(rolter()),
         "myra" => Some(myra()),
         "aibridge" => Some(aibridge()),
@@ -79,7 +85,7 @@ pub fn by_name(name: &str) -> Option<Policy> {
 }
 
 /// The names [`by_name`] knows.
-pub const NAMES: &[&str] = &["default", "rolter", "myra", "aibridge"];
+pub const NAMES: &[&str] = &["default", "busbar", "rolter", "myra", "aibridge"];
 
 /// Thirty seconds every time: no doubling, no jitter, every failure charged.
 fn fixed_cooldown() -> Policy {

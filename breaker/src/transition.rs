@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::names::names;
 use crate::outcome::Cause;
-use crate::words::words;
 
-words! {
+names! {
     /// The state of a cell. Closed passes, open refuses.
     pub enum State {
         /// Attempts pass.
@@ -17,7 +17,7 @@ words! {
     }
 }
 
-words! {
+names! {
     /// Why a cell changed its state.
     pub enum Reason {
         /// The share of failures in the window reached the threshold.

@@ -30,7 +30,7 @@ pub enum Selectable {
 /// An override as it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OverrideView {
-    /// What the operator ordered.
+    /// What the override does.
     pub action: OverrideAction,
     /// Time until it ends by itself.
     pub remaining: Duration,

@@ -122,7 +122,7 @@ impl Ring {
         }
     }
 
-    /// Empties a slot and says what it held.
+    /// Empties a slot and returns what it held.
     fn take(&mut self, number: u64) -> Totals {
         let held = self.get(number);
         self.set(number, Totals::default());
@@ -162,7 +162,7 @@ impl Window {
         }
     }
 
-    /// Counts one outcome at `now` and says where.
+    /// Counts one outcome at `now` and returns where.
     #[inline]
     pub(crate) fn record(&mut self, failed: bool, now: u64) -> Mark {
         if now >= self.edge {
@@ -326,7 +326,7 @@ impl Window {
         if steps > self.ring.mask() {
             let epoch = self.epoch;
             self.clear();
-            // Marks of outcomes that left by age need no other epoch to be told.
+            // Marks of outcomes that left by age are recognised without another epoch.
             self.epoch = epoch;
         } else if steps > 0 {
             self.ring.set(self.slot, self.current);

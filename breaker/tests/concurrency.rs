@@ -1,6 +1,6 @@
 //! The cell as the agent uses it, behind a mutex that is taken for each call, under every order of
 //! calls that a scheduler may choose. Shuttle chooses the orders: small cases are tried in full,
-//! large ones by chance.
+//! large ones at random.
 
 #![allow(
     clippy::expect_used,
@@ -46,6 +46,7 @@ fn policy(max_probes: u32, successes_to_close: u32) -> Policy {
         half_open: Recovery {
             max_probes,
             successes_to_close,
+            ..Recovery::default()
         },
         ..Policy::default()
     }
@@ -105,8 +106,8 @@ impl Guarded {
         self.cell.view(self.now)
     }
 
-    /// Runs one call and checks that what it tells is what happened.
-    fn told<T>(
+    /// Runs one call and checks that what it returns is what happened.
+    fn checked<T>(
         &mut self,
         call: impl FnOnce(&mut Self) -> T,
         change: impl FnOnce(&T) -> Option<Transition>,
@@ -122,13 +123,13 @@ impl Guarded {
                 assert_eq!((change.from, change.to), (before, after));
                 assert_ne!(before, after, "a change that is none");
             }
-            None => assert_eq!(before, after, "a change that nobody is told of"),
+            None => assert_eq!(before, after, "a change that is not returned"),
         }
         answer
     }
 
     fn admit(&mut self) -> Option<Held> {
-        let admission = self.told(
+        let admission = self.checked(
             |guarded| guarded.cell.admit(guarded.now, LEASE),
             |admission| match admission {
                 Admission::Probe(_, change) => *change,
@@ -158,7 +159,7 @@ impl Guarded {
     }
 
     fn commit(&mut self, held: &mut Held) -> Option<Transition> {
-        let change = self.told(
+        let change = self.checked(
             |guarded| guarded.cell.commit(&mut held.ticket, guarded.now),
             |change| *change,
         );
@@ -168,7 +169,7 @@ impl Guarded {
 
     fn settle(&mut self, held: Held, outcome: Outcome) -> Option<Transition> {
         self.probes.retain(|probe| probe.number != held.number);
-        self.told(
+        self.checked(
             |guarded| guarded.cell.settle(held.ticket, outcome, guarded.now, 0.5),
             |change| *change,
         )
@@ -176,7 +177,7 @@ impl Guarded {
 
     fn abandon(&mut self, held: Held) {
         self.probes.retain(|probe| probe.number != held.number);
-        let change = self.told(
+        let change = self.checked(
             |guarded| guarded.cell.abandon(held.ticket, guarded.now),
             |change| *change,
         );
@@ -186,21 +187,21 @@ impl Guarded {
         );
     }
 
-    fn order(&mut self, order: Option<OverrideAction>) {
-        self.told(
+    fn override_(&mut self, override_: Option<OverrideAction>) {
+        self.checked(
             |guarded| {
-                let order = order.map(|action| Override {
+                let override_ = override_.map(|action| Override {
                     action,
                     until: guarded.now + Duration::from_secs(3),
                 });
-                guarded.cell.apply_override(order, guarded.now)
+                guarded.cell.apply_override(override_, guarded.now)
             },
             |change| *change,
         );
     }
 
     fn recover(&mut self, begun: Instant) {
-        self.told(
+        self.checked(
             |guarded| guarded.cell.recover(begun, guarded.now),
             |change| *change,
         );
@@ -208,7 +209,7 @@ impl Guarded {
 
     fn take_policy(&mut self, policy: Policy) {
         self.max_probes = policy.half_open.max_probes as usize;
-        self.told(
+        self.checked(
             |guarded| {
                 guarded
                     .cell
@@ -307,7 +308,7 @@ fn probe_that_ends_in_any_way_leaves_a_free_slot_or_a_decision() {
 }
 
 #[test]
-fn stragglers_decide_nothing_in_whatever_order_they_come() {
+fn late_results_decide_nothing_in_whatever_order_they_come() {
     fn probe(shared: &Shared) {
         let held = locked!(shared).admit();
         if let Some(mut held) = held {
@@ -318,7 +319,7 @@ fn stragglers_decide_nothing_in_whatever_order_they_come() {
     shuttle::check_dfs(
         || {
             let mut guarded = Guarded::new(policy(1, 1));
-            let stragglers = [(); 4].map(|()| guarded.admit().expect("closed"));
+            let held_over = [(); 4].map(|()| guarded.admit().expect("closed"));
             for _ in 0..2 {
                 let held = guarded.admit().expect("closed");
                 guarded.settle(held, FAILED);
@@ -331,7 +332,7 @@ fn stragglers_decide_nothing_in_whatever_order_they_come() {
                     cause: Cause::with_status(CauseKind::Auth, 401),
                 };
                 let outcomes = [FAILED, FAILED, Outcome::Success, hard];
-                for (mut held, outcome) in stragglers.into_iter().zip(outcomes) {
+                for (mut held, outcome) in held_over.into_iter().zip(outcomes) {
                     let mut guarded = locked!(late);
                     let before = guarded.view();
                     assert_eq!(guarded.commit(&mut held), None);
@@ -369,7 +370,7 @@ fn recovery_that_began_before_a_hard_down_never_closes_the_cell() {
     );
 }
 
-/// One thing a thread does, drawn by chance.
+/// One thing a thread does, drawn at random.
 fn something(shared: &Shared, held: &mut Vec<Held>) {
     let mut guarded = locked!(shared);
     match thread_rng().gen_range(0..16_u32) {
@@ -398,9 +399,9 @@ fn something(shared: &Shared, held: &mut Vec<Held>) {
         12 => {
             let action = thread_rng().gen_range(0..5_usize);
             // The last draw releases.
-            guarded.order(OverrideAction::ALL.get(action).copied());
-            // Orders end unseen; here they are released before the clock moves on.
-            guarded.order(None);
+            guarded.override_(OverrideAction::ALL.get(action).copied());
+            // Overrides end unseen; here they are released before the clock moves on.
+            guarded.override_(None);
         }
         13 => {
             let begun = guarded.now;
@@ -411,7 +412,7 @@ fn something(shared: &Shared, held: &mut Vec<Held>) {
             guarded.take_policy(policy(max_probes, thread_rng().gen_range(1..3)));
         }
         _ => {
-            let change = guarded.told(
+            let change = guarded.checked(
                 |guarded| guarded.cell.credential_changed(guarded.now),
                 |change| *change,
             );

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_breaker::{
-    Admission, Cause, CauseKind, Cell, Mode, Outcome, Override, OverrideAction, Policy, Recovery,
-    Rules, Ticket, Trip, TripMode, WindowKind,
+    Admission, Cause, CauseKind, Cell, ClosesAt, Mode, Outcome, Override, OverrideAction, Policy,
+    Recovery, Rules, Ticket, Trip, TripMode, WindowKind,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -34,7 +34,7 @@ enum Event {
     Commit(usize),
     Settle(usize, Outcome, f64),
     Abandon(usize),
-    Order(Option<(OverrideAction, u64)>),
+    Override(Option<(OverrideAction, u64)>),
     Recover {
         begun_ms_ago: u64,
     },
@@ -79,7 +79,7 @@ fn outcomes() -> impl Strategy<Value = Outcome> {
 }
 
 fn events() -> impl Strategy<Value = Event> {
-    let orders = prop_oneof![
+    let actions = prop_oneof![
         Just(OverrideAction::ForceOpen),
         Just(OverrideAction::ForceClose),
         Just(OverrideAction::Drain),
@@ -93,7 +93,7 @@ fn events() -> impl Strategy<Value = Event> {
         16 => (0_usize..6, outcomes(), 0.0_f64..1.0)
             .prop_map(|(ticket, outcome, jitter)| Event::Settle(ticket, outcome, jitter)),
         2 => (0_usize..6).prop_map(Event::Abandon),
-        1 => prop::option::of((orders, 0_u64..60_000)).prop_map(Event::Order),
+        1 => prop::option::of((actions, 0_u64..60_000)).prop_map(Event::Override),
         1 => (0_u64..5_000).prop_map(|begun_ms_ago| Event::Recover { begun_ms_ago }),
         1 => Just(Event::Credential),
         1 => prop::option::of(0_u64..30_000).prop_map(Event::Advisory),
@@ -143,7 +143,7 @@ fn policies() -> impl Strategy<Value = Policy> {
         (10_u64..20_000, 0_u64..60_000),
         (0.0_f64..=1.0, 0_u64..3_000),
         (0_u64..6_000, any::<bool>()),
-        (0_u32..4, 1_u32..4),
+        (0_u32..4, 1_u32..4, any::<bool>()),
         modes(),
     )
         .prop_map(|(trip, cooldown, jitter, park, recovery, mode)| Policy {
@@ -159,6 +159,11 @@ fn policies() -> impl Strategy<Value = Policy> {
             half_open: Recovery {
                 max_probes: recovery.0,
                 successes_to_close: recovery.1,
+                closes_at: if recovery.2 {
+                    ClosesAt::End
+                } else {
+                    ClosesAt::Content
+                },
             },
             ..Policy::default()
         })
@@ -218,14 +223,14 @@ impl Pair {
                     self.naive.settle(id, Outcome::Neutral, self.now_ms, change);
                 }
             }
-            Event::Order(order) => {
-                let given = order.map(|(action, ms)| Override {
+            Event::Override(override_) => {
+                let given = override_.map(|(action, ms)| Override {
                     action,
                     until: self.at(self.now_ms + ms),
                 });
                 let change = self.cell.apply_override(given, now);
-                let until = order.map(|(action, ms)| (action, self.now_ms + ms));
-                self.naive.order(until, self.now_ms, change);
+                let until = override_.map(|(action, ms)| (action, self.now_ms + ms));
+                self.naive.override_(until, self.now_ms, change);
             }
             Event::Recover { begun_ms_ago } => {
                 let begun = self.now_ms.saturating_sub(*begun_ms_ago);

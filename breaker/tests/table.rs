@@ -17,7 +17,7 @@ use lanekeeper_breaker::{
 
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Where a cell can be, as far as its rules tell places apart.
+/// Where a cell can be, as far as its rules distinguish places.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Place {
     Fresh,
@@ -180,7 +180,7 @@ impl Scene {
         };
         // A reset moves the generation on, so that every place can have a stale ticket.
         scene.stale = Some(scene.pass());
-        scene.order(OverrideAction::Reset);
+        scene.override_(OverrideAction::Reset);
         match place {
             Place::Fresh | Place::Observing | Place::Off => scene.current = Some(scene.pass()),
             Place::SoftParked => {
@@ -215,10 +215,10 @@ impl Scene {
             }
             Place::ForcedOpen => {
                 scene.current = Some(scene.pass());
-                scene.order(OverrideAction::ForceOpen);
+                scene.override_(OverrideAction::ForceOpen);
             }
             Place::ForcedClosed => {
-                scene.order(OverrideAction::ForceClose);
+                scene.override_(OverrideAction::ForceClose);
                 scene.current = Some(scene.pass());
             }
         }
@@ -254,12 +254,12 @@ impl Scene {
         }
     }
 
-    fn order(&mut self, action: OverrideAction) {
-        let order = Override {
+    fn override_(&mut self, action: OverrideAction) {
+        let override_ = Override {
             action,
             until: self.now + Duration::from_secs(3_600),
         };
-        self.cell.apply_override(Some(order), self.now);
+        self.cell.apply_override(Some(override_), self.now);
     }
 
     fn settle_current(&mut self, outcome: Outcome) {
@@ -315,9 +315,9 @@ impl Scene {
             Event::CredentialChanged => {
                 self.cell.credential_changed(self.now);
             }
-            Event::ForceOpen => self.order(OverrideAction::ForceOpen),
-            Event::ForceClose => self.order(OverrideAction::ForceClose),
-            Event::Reset => self.order(OverrideAction::Reset),
+            Event::ForceOpen => self.override_(OverrideAction::ForceOpen),
+            Event::ForceClose => self.override_(OverrideAction::ForceClose),
+            Event::Reset => self.override_(OverrideAction::Reset),
             Event::Release => {
                 self.cell.apply_override(None, self.now);
             }
@@ -395,7 +395,7 @@ fn expected(place: Place, event: Event) -> Seen {
         (Event::Neutral | Event::Abandon, Probing) => Seen::Probeable,
         (Event::Neutral | Event::Abandon, _) => rest(place),
 
-        // The server's wish reaches an open cell even after its cooldown.
+        // A Retry-After reaches an open cell even after its cooldown.
         (Event::StaleFailureAsking, CooledDown) => Seen::Open,
         (
             Event::StaleSuccess

@@ -80,11 +80,11 @@ fn failures_are_judged_by_the_last_window_and_not_by_a_fixed_one() {
     }
     assert_eq!(diluted.state(31.8), State::Closed, "5 of 32");
 
-    let mut gathered = Clocked::new(Policy::default());
+    let mut clocked = Clocked::new(Policy::default());
     for second in [28.0, 28.5, 29.0, 31.0] {
-        assert_eq!(gathered.attempt(second, FAILED), None, "at {second}");
+        assert_eq!(clocked.attempt(second, FAILED), None, "at {second}");
     }
-    let change = gathered.attempt(31.5, FAILED).expect("5 of 5");
+    let change = clocked.attempt(31.5, FAILED).expect("5 of 5");
     assert_eq!(
         (change.reason, change.failures, change.samples),
         (Reason::ErrorRate, 5, 5)

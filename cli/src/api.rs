@@ -164,7 +164,7 @@ impl Api {
             return Failure::new(
                 Kind::Usage,
                 format!(
-                    "{} is no address: it must look like http://HOST:PORT",
+                    "{} is not an address: it must look like http://HOST:PORT",
                     self.base
                 ),
             );
@@ -177,10 +177,7 @@ impl Api {
     }
 
     fn lost(&self, reason: &str) -> Failure {
-        let text = format!(
-            "{}: {reason} (--url or LANEKEEPER_URL says where to look)",
-            self.base
-        );
+        let text = format!("{}: {reason} (set --url or LANEKEEPER_URL)", self.base);
         Failure::new(Kind::Unreachable, text)
     }
 }
@@ -220,10 +217,10 @@ async fn refused(status: StatusCode, answer: Response) -> Failure {
     let word = |name: &str| problem.get(name).and_then(Value::as_str);
     let mut text = match word("detail").or_else(|| word("title")) {
         Some(detail) => detail.to_owned(),
-        None => format!("the server answers {status}"),
+        None => format!("the server responded {status}"),
     };
     if kind == Kind::Refused {
-        text += " (LANEKEEPER_TOKEN or --token-file says who you are)";
+        text += " (set LANEKEEPER_TOKEN or --token-file)";
     }
     let errors = problem.get("errors").and_then(Value::as_array);
     let lines = errors.into_iter().flatten().filter_map(line);

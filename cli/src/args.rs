@@ -97,11 +97,11 @@ pub(crate) enum Command {
     Apply(ApplyArguments),
     /// Show what apply would change
     Diff(DiffArguments),
-    /// Order what a lane's breakers do, for a time: force open, force close, drain, reset
+    /// Override a lane's breakers for a time: force open, force close, drain, reset
     Override(OverrideArguments),
     /// Make the content of an earlier revision current again, as a new revision
     Rollback(RollbackArguments),
-    /// Show, hold, resume, abort or start the way of a revision to the agents
+    /// Show, start, pause, resume or abort a rollout
     Rollout(RolloutArguments),
     /// Follow the fleet's breakers as they change
     Watch(WatchArguments),
@@ -111,9 +111,9 @@ pub(crate) enum Command {
     Token(TokenArguments),
     /// List, create and revoke the tokens that agents join with
     JoinToken(JoinTokenArguments),
-    /// Replace the authority that agents' certificates come from
+    /// Replace the authority that signs agents' certificates
     Ca(CaArguments),
-    /// Print a script that makes a shell complete the words of this command
+    /// Print a shell completion script for this command
     Completion(CompletionArguments),
 }
 
@@ -161,6 +161,9 @@ pub(crate) struct SimProviderArguments {
     /// Pause between the frames of a stream, in milliseconds
     #[arg(long, env = "LANEKEEPER_FRAME_INTERVAL_MS", default_value = "0", value_parser = millis)]
     pub(crate) frame_interval_ms: Duration,
+    /// File of scripted turns with tool calls, for callers that offer those tools
+    #[arg(long, env = "LANEKEEPER_SCRIPT")]
+    pub(crate) script: Option<PathBuf>,
 }
 
 /// Longest span a flag may say, in seconds: ten years, as the API has it.

@@ -83,7 +83,7 @@ pub(crate) async fn run(arguments: DemoArguments) -> Result<(), Failure> {
     stop.cancel();
     while let Some(part) = parts.join_next().await {
         if let Ok(Err(failure)) = part {
-            tracing::debug!(%failure, "a part ended with an error");
+            tracing::debug!(%failure, "a component failed");
         }
     }
     outcome

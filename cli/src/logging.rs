@@ -36,6 +36,6 @@ pub(crate) fn start(arguments: &LogArguments, tracer: Option<SdkTracer>) {
         .with(spans)
         .try_init();
     if let Err(error) = installed {
-        crate::output::error(&format!("no log: {error}"));
+        crate::output::error(&format!("cannot set up logging: {error}"));
     }
 }

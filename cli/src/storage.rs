@@ -126,7 +126,7 @@ async fn reach(url: &str, ending: &CancellationToken) -> Result<Option<ConfigSto
         match connected {
             Ok(config) => {
                 if told.is_some() {
-                    tracing::info!("the configuration database is there");
+                    tracing::info!("the configuration database is available");
                 }
                 return Ok(Some(config));
             }

@@ -93,7 +93,7 @@ impl Traces {
             tokio::task::spawn_blocking(move || provider.shutdown_with_timeout(END_TIMEOUT)).await;
         match ended {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "the last spans are lost"),
+            Ok(Err(error)) => tracing::warn!(%error, "failed to export the last spans"),
             Err(error) => tracing::warn!(%error, "the export of spans did not end"),
         }
     }

@@ -16,7 +16,7 @@ pub(crate) mod rollouts;
 pub(crate) mod structural_diff;
 pub(crate) mod tokens;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use lanekeeper_model::wording::is_unseen;
@@ -26,7 +26,7 @@ use lanekeeper_store::{Change, TEXT_MAX};
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageQuery {
-    /// Where to go on: `next_cursor` of the page before.
+    /// Where to continue: `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Entries of the page, 1 to 250. Default 100.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
@@ -60,10 +60,10 @@ fn change(caller: &Caller, message: Option<String>) -> Result<Change, Error> {
         });
     }
     Ok(Change {
-        actor: caller.0.name.clone(),
-        actor_id: caller.0.id.clone(),
+        actor: caller.principal.name.clone(),
+        actor_id: caller.principal.id.clone(),
         message,
         now_ms: clock::now_ms(),
-        idempotency: caller.2.clone(),
+        idempotency: caller.idempotency.clone(),
     })
 }

@@ -1,10 +1,10 @@
 //! What the handlers share.
 
-use crate::auth::TokenCache;
 use crate::clock;
 use crate::error::Error;
-use crate::fleet::Fleet;
+use crate::fleet_view::Fleet;
 use crate::input::budget::BodyBudget;
+use crate::token_cache::TokenCache;
 use lanekeeper_model::GatewayName;
 use lanekeeper_store::{Change, ConfigStore, Hint, LiveView, Principal};
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) store: ConfigStore,
     /// What the agents last reported, and hints between replicas.
     pub(crate) live: Arc<dyn LiveView>,
-    /// The latest picture of the fleet.
+    /// The latest snapshot of the fleet.
     pub(crate) fleet: Fleet,
     /// Tokens that were verified a moment ago.
     pub(crate) tokens: TokenCache,
@@ -122,7 +122,7 @@ impl App {
             gateway: GatewayName::new(gateway),
         };
         if let Err(error) = self.live.publish(hint).await {
-            tracing::warn!(%error, gateway, "the hint about a new revision is lost");
+            tracing::warn!(%error, gateway, "failed to publish the hint about a new revision");
         }
         self.fleet.wake();
     }
@@ -134,7 +134,7 @@ impl App {
             gateway: GatewayName::new(gateway),
         };
         if let Err(error) = self.live.publish(hint).await {
-            tracing::warn!(%error, gateway, "the hint about overrides is lost");
+            tracing::warn!(%error, gateway, "failed to publish the hint about overrides");
         }
         self.fleet.wake();
     }
@@ -143,7 +143,7 @@ impl App {
     pub(crate) async fn announce_revocation(&self) {
         self.tokens.clear();
         if let Err(error) = self.live.publish(Hint::TokenRevoked).await {
-            tracing::warn!(%error, "the hint about a revoked token is lost");
+            tracing::warn!(%error, "failed to publish the hint about a revoked token");
         }
     }
 
@@ -151,7 +151,7 @@ impl App {
     /// they poll as well.
     pub(crate) async fn announce_identity_revocation(&self) {
         if let Err(error) = self.live.publish(Hint::Revocation).await {
-            tracing::warn!(%error, "the hint about a revoked identity is lost");
+            tracing::warn!(%error, "failed to publish the hint about a revoked identity");
         }
     }
 
@@ -183,7 +183,7 @@ impl App {
             let recorded = store.record_refused(action, &resource, reason, &change);
             let recorded = recorded.await;
             if let Err(error) = &recorded {
-                tracing::warn!(%error, action, "a refused attempt is not in the audit trail");
+                tracing::warn!(%error, action, "failed to record a refused attempt in the audit trail");
             }
             recorded
         });

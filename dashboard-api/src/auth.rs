@@ -3,25 +3,22 @@
 //! Every route of the table names its [`Access`]; [`guard`] stands before each handler, so a route
 //! without a rule cannot be written. Roles are ordered: viewer < operator < admin.
 
-mod cache;
 mod origin;
 pub(crate) mod session;
 
-pub(crate) use cache::TokenCache;
-
 use crate::app::App;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::idempotency;
 use crate::input::query;
 use crate::problem::Failure;
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
-use http::HeaderMap;
 use http::header::AUTHORIZATION;
-use http::request::Parts;
-use lanekeeper_store::{IdempotencyKey, Principal, Role, is_sign_in};
+use http::{HeaderMap, Method};
+use lanekeeper_store::{Principal, Role, is_sign_in};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +29,7 @@ const MAX_TOKEN_BYTES: usize = 256;
 const VERDICT_PATIENCE: Duration = Duration::from_millis(500);
 
 /// What is said of a token or session that lets nobody in, whatever the reason.
-const UNKNOWN: &str = "the token is unknown, revoked or expired";
+const UNKNOWN: &str = "invalid or expired token";
 
 /// Who may use a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,15 +39,6 @@ pub(crate) enum Access {
     /// A token of at least this role.
     Needs(Role),
 }
-
-/// The authenticated sender of a request, with the token it showed: a stream asks again whether
-/// that token is still good. Third, the key under which the sender may repeat a write.
-#[derive(Clone)]
-pub(crate) struct Caller(
-    pub(crate) Principal,
-    pub(crate) Arc<str>,
-    pub(crate) Option<IdempotencyKey>,
-);
 
 /// What guards one route.
 #[derive(Clone)]
@@ -63,18 +51,6 @@ pub(crate) struct Guard {
     pub(crate) access: Access,
     /// What a refused attempt is called in the audit trail; `None` for reads.
     pub(crate) action: Option<&'static str>,
-}
-
-impl<S: Send + Sync> FromRequestParts<S> for Caller {
-    type Rejection = Error;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Error> {
-        parts
-            .extensions
-            .get::<Self>()
-            .cloned()
-            .ok_or_else(|| Error::Internal("the route has no guard".into()))
-    }
 }
 
 /// Where a request's token came from.
@@ -91,15 +67,28 @@ pub(crate) async fn guard(
 ) -> Result<Response, Error> {
     let Access::Needs(needed) = guard.access else {
         guard.check_query(request.uri())?;
-        request
-            .extensions_mut()
-            .insert(guard.app.bodies.public_share());
+        let share = guard.app.bodies.public_share();
+        request.extensions_mut().insert(share);
         return Ok(next.run(request).await);
     };
-    let token = match credential(request.headers())? {
-        Credential::Cookie(_)
-            if !request.method().is_safe() && !origin::is_own(request.headers()) =>
-        {
+    let caller = authenticate(&guard.app, request.method(), request.headers()).await?;
+    let (path, principal) = (request.uri().path().to_owned(), caller.principal.clone());
+    // Held until the answer: what a body was read into counts as long as it is worked on.
+    let share = guard.app.bodies.share(&principal.id);
+    request.extensions_mut().insert(share.clone());
+    let answered = match guard.authorize(needed, &principal, request.uri()) {
+        Ok(()) => guard.run(caller, request, next).await,
+        Err(error) => Err(error),
+    };
+    drop(share);
+    guard.audit(&principal, &path, refusal(&answered)).await?;
+    answered
+}
+
+/// Who sent a request, by its token or its session.
+async fn authenticate(app: &App, method: &Method, headers: &HeaderMap) -> Result<Caller, Error> {
+    let token = match credential(headers)? {
+        Credential::Cookie(_) if !method.is_safe() && !origin::is_own(headers) => {
             return Err(Error::CrossOrigin);
         }
         // Each in its place: a token in a cookie would be a session that no sign-out ends.
@@ -113,41 +102,16 @@ pub(crate) async fn guard(
         }
         Credential::Bearer(token) | Credential::Cookie(token) => token,
     };
-    let principal = if request.method().is_safe() {
-        verify_for_reading(&guard.app, token).await?
+    let principal = if method.is_safe() {
+        verify_for_reading(app, token).await?
     } else {
-        verify(&guard.app, token).await?
+        verify(app, token).await?
     };
-    let token = Arc::from(token);
-    // Held here until the answer: what a body was read into counts as long as it is worked on.
-    let share = guard.app.bodies.share(&principal.id);
-    request.extensions_mut().insert(share.clone());
-    let (path, who) = (request.uri().path().to_owned(), principal.clone());
-    let answered = if principal.role < needed {
-        Err(Error::InsufficientRole {
-            needed,
-            has: principal.role,
-            name: principal.name,
-        })
-    } else if let Err(error) = guard.check_query(request.uri()) {
-        Err(error)
-    } else if guard.action.is_some() {
-        idempotency::run(&guard.app, Caller(principal, token, None), request, next).await
-    } else {
-        request
-            .extensions_mut()
-            .insert(Caller(principal, token, None));
-        Ok(next.run(request).await)
-    };
-    drop(share);
-    if let Some(action) = guard.action
-        && let Some(reason) = refusal(&answered)
-    {
-        // Nobody learns that an attempt failed unless it is on record.
-        let recorded = guard.app.record_refused(&who, action, &path, reason);
-        recorded.await?;
-    }
-    answered
+    Ok(Caller {
+        principal,
+        token: Arc::from(token),
+        idempotency: None,
+    })
 }
 
 /// The code of an answer by which a write was refused. A failure of this server is no refusal.
@@ -164,6 +128,48 @@ fn refusal(answered: &Result<Response, Error>) -> Option<&'static str> {
 }
 
 impl Guard {
+    /// Refuses a sender whose role does not reach, and a query that the route does not know.
+    fn authorize(&self, needed: Role, principal: &Principal, uri: &http::Uri) -> Result<(), Error> {
+        if principal.role < needed {
+            return Err(Error::InsufficientRole {
+                needed,
+                has: principal.role,
+                name: principal.name.clone(),
+            });
+        }
+        self.check_query(uri)
+    }
+
+    /// Runs the handler; a write at most once under its idempotency key.
+    async fn run(
+        &self,
+        caller: Caller,
+        mut request: Request,
+        next: Next,
+    ) -> Result<Response, Error> {
+        if self.action.is_some() {
+            return idempotency::run(&self.app, caller, request, next).await;
+        }
+        request.extensions_mut().insert(caller);
+        Ok(next.run(request).await)
+    }
+
+    /// Records a refused write. The refusal is answered only once it is on record.
+    async fn audit(
+        &self,
+        principal: &Principal,
+        path: &str,
+        refused_as: Option<&'static str>,
+    ) -> Result<(), Error> {
+        match (self.action, refused_as) {
+            (Some(action), Some(reason)) => {
+                let recorded = self.app.record_refused(principal, action, path, reason);
+                recorded.await
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses a query parameter that the route does not know.
     fn check_query(&self, uri: &http::Uri) -> Result<(), Error> {
         match &self.parameters {

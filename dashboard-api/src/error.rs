@@ -33,7 +33,7 @@ pub(crate) enum Error {
     #[error("{0}")]
     Unauthenticated(&'static str),
     /// The token's role does not reach.
-    #[error("this needs the role '{}'; the token '{name}' has '{}'", .needed.as_str(), .has.as_str())]
+    #[error("this requires the role '{}'; the token '{name}' has '{}'", .needed.as_str(), .has.as_str())]
     InsufficientRole {
         needed: Role,
         has: Role,
@@ -43,25 +43,25 @@ pub(crate) enum Error {
     #[error("a browser session may write only from this server's own pages")]
     CrossOrigin,
     /// No such route.
-    #[error("there is no such route")]
+    #[error("not found: no such route")]
     UnknownRoute,
     /// The named thing does not exist.
-    #[error("there is no {kind} '{name}'")]
+    #[error("{kind} '{name}' not found")]
     NotFound { kind: &'static str, name: String },
     /// The route exists, the method does not.
-    #[error("this route does not take the method {0}")]
+    #[error("method {0} is not allowed on this route")]
     MethodNotAllowed(String),
-    /// The body did not arrive in time.
-    #[error("the body did not arrive within {0} s")]
+    /// The body was not received in time.
+    #[error("the body was not received within {0} s")]
     BodyTimeout(u64),
     /// The caller, or all callers together, send as much at once as may be held.
-    #[error("too many large bodies are on their way at this moment; try again")]
+    #[error("too many large request bodies at once; try again")]
     BodiesBusy,
     /// The body broke off.
     #[error("the body ended before it was complete")]
     BodyCut,
     /// Somebody else wrote in between.
-    #[error("the current revision is {current}; read it again and repeat the change on it")]
+    #[error("the current revision is {current}; read it and apply the change to it")]
     RevisionMismatch { current: u64 },
     /// The body is larger than the route takes.
     #[error("the body is larger than {0} bytes")]
@@ -70,43 +70,43 @@ pub(crate) enum Error {
     #[error("{0}")]
     UnsupportedMedia(String),
     /// A write to a configuration must say what it is based on.
-    #[error("send If-Match with the ETag of the configuration that this change is based on")]
+    #[error("send If-Match with the ETag of the configuration this change is based on")]
     NoIfMatch,
     /// The key of a write was used for another one.
-    #[error("this Idempotency-Key was used for another request in the last day")]
+    #[error("this Idempotency-Key was already used for a different request within the last day")]
     IdempotencyKeyReused,
     /// A repeated write whose first answer is gone and cannot be made again: it held a secret.
     #[error(
-        "an earlier request with this key has made '{resource}'; its answer was given once and \
-         is not kept"
+        "an earlier request with this key already changed '{resource}'; its response was given \
+         once and is not stored"
     )]
     AlreadyDone { resource: String },
     /// The process that an agent was has ended; it will obey no order.
-    #[error("this agent has ended; a process that starts anew is another agent")]
+    #[error("this agent has ended; a restarted process is a new agent")]
     AgentGone,
     /// Every slot for streaming readers is taken.
-    #[error("all {0} event streams are taken")]
+    #[error("all {0} event streams are in use")]
     TooManyStreams(usize),
     /// The token has as many event streams open as one may.
-    #[error("this token has {0} event streams open already, which is the most")]
+    #[error("this token already has {0} event streams open, which is the limit")]
     TooManyStreamsOfToken(usize),
     /// A gateway with live agents is deleted only knowingly.
     #[error(
-        "{live} agent(s) serve this gateway now; to delete it all the same send If-Match with its \
+        "{live} agent(s) serve this gateway now; to delete it anyway, send If-Match with its \
          ETag, or *"
     )]
     GatewayInUse { live: usize },
     /// An order would leave pools without a member that takes requests.
     #[error(
-        "this would leave no usable member in {} pool(s): send \"allow_empty\": true to do it all the same",
+        "this would leave no usable member in {} pool(s): send \"allow_empty\": true to do it anyway",
         .0.len()
     )]
     LastUsableMember(Vec<lanekeeper_model::PoolName>),
     /// The orders of the gateway changed each time they were looked at.
-    #[error("others change the overrides of this gateway at this moment; try again")]
+    #[error("concurrent changes to the overrides of this gateway; try again")]
     OverridesBusy,
     /// The document changed each time a change was made on it.
-    #[error("others change the configuration of this gateway at this moment; try again")]
+    #[error("concurrent changes to the configuration of this gateway; try again")]
     ConfigBusy,
     /// The configuration store or the live view refused, or does not answer.
     #[error(transparent)]
@@ -118,16 +118,16 @@ pub(crate) enum Error {
     #[error("the fleet has not been read yet")]
     NotReady,
     /// The server has begun to run before its database.
-    #[error("the server waits for its configuration database")]
+    #[error("the server is waiting for its configuration database")]
     NoDatabaseYet,
     /// A library refused the request before any handler of ours saw it.
     #[error("the request cannot be served: {0}")]
     Refused(http::StatusCode),
     /// The request's head is no HTTP, or larger than allowed.
-    #[error("the request's head cannot be served: {0}; at most 64 KiB and 100 headers are read")]
+    #[error("the request's head cannot be read: {0}; the limits are 64 KiB and 100 headers")]
     UnreadableHead(http::StatusCode),
     /// A fault of this server.
-    #[error("the server failed")]
+    #[error("internal error")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -165,7 +165,7 @@ pub(crate) struct Fault {
     pub(crate) parameter: Option<String>,
     /// What kind of fault, in snake case, stable for programs.
     pub(crate) code: String,
-    /// The fault in words.
+    /// The fault, as a sentence for people.
     pub(crate) message: String,
 }
 

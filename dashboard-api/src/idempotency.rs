@@ -5,14 +5,14 @@
 //! and its answer does not make it twice either; the repetition's answer is then made from the
 //! audit trail.
 
-use crate::admin::revisions::RevisionInfo;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::body::{self, MAX_DOCUMENT_BYTES};
 use crate::input::precondition::revision_tag;
 use crate::problem::Failure;
+use crate::revision_info::RevisionInfo;
 use axum::body::{Body, HttpBody};
 use axum::extract::Request;
 use axum::middleware::Next;
@@ -60,12 +60,12 @@ pub(crate) async fn run(
     let (mut parts, body) = request.into_parts();
     let body = body::read(&parts, body, MAX_DOCUMENT_BYTES).await?;
     let fingerprint = fingerprint(&parts, &body);
-    let actor = caller.0.id.clone();
+    let actor = caller.principal.id.clone();
     if let Some(answer) = repetition(app, &actor, &key, &fingerprint).await? {
         return Ok(answer);
     }
     let attempt = IdempotencyKey::new(&key, &fingerprint);
-    caller.2 = Some(attempt.clone());
+    caller.idempotency = Some(attempt.clone());
     parts.extensions.insert(caller);
     let answer = next.run(Request::from_parts(parts, Body::from(body))).await;
     if was_overtaken(&answer) {
@@ -181,7 +181,7 @@ async fn keep(
     };
     let text = serde_json::to_string(&kept).map_err(|error| Error::Internal(error.into()))?;
     if let Err(error) = app.store.keep_answer(actor, attempt, &text).await {
-        tracing::warn!(%error, "the answer of a keyed write is not kept; its change is");
+        tracing::warn!(%error, "failed to store the response of an idempotent write; the change is stored");
     }
     Ok(Response::from_parts(parts, Body::from(body)))
 }

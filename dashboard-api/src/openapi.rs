@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::input::Path;
 use crate::page::PAGE_CSP;
 use crate::problem::ProblemDocument;
-use crate::routes;
+use crate::route::Route;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use lanekeeper_store::{IDEMPOTENCY_KEY_MAX, Role};
@@ -25,8 +25,6 @@ const COMPONENTS: &str = "/components/schemas";
 /// What an If-Match may be: ETags of configurations, or any.
 const TAGS: &str = r#"^(\*|"[0-9]+"( *, *"[0-9]+")*)$"#;
 
-static RENDERED: LazyLock<Result<String, String>> =
-    LazyLock::new(|| render().map_err(|e| e.to_string()));
 static GATEWAY_SCHEMA: LazyLock<String> =
     LazyLock::new(|| lanekeeper_model::json_schema().to_string());
 static SWAGGER: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
@@ -37,18 +35,18 @@ static SWAGGER: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| {
     )
 });
 
-/// The OpenAPI 3.1 document as text, with a line end.
+/// The OpenAPI 3.1 document of a route table as text, with a line end.
 ///
 /// # Errors
 ///
 /// When the document cannot be serialised, which is a fault of this program.
-pub fn render() -> Result<String, serde_json::Error> {
-    let mut text = serde_json::to_string_pretty(&document()?)?;
+pub(crate) fn render(table: Vec<Route>) -> Result<String, serde_json::Error> {
+    let mut text = serde_json::to_string_pretty(&document(table)?)?;
     text.push('\n');
     Ok(text)
 }
 
-fn document() -> Result<Value, serde_json::Error> {
+fn document(table: Vec<Route>) -> Result<Value, serde_json::Error> {
     let mut paths = Paths::new();
     let mut components = ComponentsBuilder::new().schema(
         ProblemDocument::name(),
@@ -56,7 +54,7 @@ fn document() -> Result<Value, serde_json::Error> {
     );
     let mut roles = Vec::new();
     let mut writes = Vec::new();
-    for route in routes::table() {
+    for route in table {
         let Some((schemas, operations)) = route.documentation else {
             continue;
         };
@@ -80,9 +78,9 @@ fn document() -> Result<Value, serde_json::Error> {
         .title("Lanekeeper")
         .version(env!("CARGO_PKG_VERSION"))
         .description(Some(
-            "Reads what the fleet's breakers do, and configures its gateways. Errors are \
+            "Reads the state of the fleet's breakers and configures its gateways. Errors are \
              application/problem+json (RFC 9457). Lists are paged by opaque cursors. \
-             Unknown parameters and fields are refused.",
+             Unknown parameters and fields are rejected.",
         ))
         .build();
     let api = OpenApiBuilder::new()
@@ -128,8 +126,8 @@ fn add_idempotency_key(operation: &mut Map<String, Value>) {
             "name": "Idempotency-Key",
             "in": "header",
             "required": false,
-            "description": "Names this write: sent again with the same key within a day it is not \
-                            made again, and is answered as the first time with \
+            "description": "Identifies this write: a repeat with the same key within a day is not \
+                            applied again, and gets the original response with \
                             Idempotency-Replayed: true",
             "schema": {"type": "string", "minLength": 1, "maxLength": IDEMPOTENCY_KEY_MAX,
                        "pattern": "^[ -~]+$"}
@@ -141,10 +139,12 @@ fn add_idempotency_key(operation: &mut Map<String, Value>) {
     {
         responses.insert(
             "422".to_owned(),
-            refusal("The Idempotency-Key was used for another request"),
+            refusal("This Idempotency-Key was already used for a different request"),
         );
         responses.entry("409").or_insert_with(|| {
-            refusal("The write was made under this key, and its answer is gone")
+            refusal(
+                "A write with this key was already made, and its response is no longer available",
+            )
         });
     }
 }
@@ -177,14 +177,16 @@ fn add_security(document: &mut Value) {
     }
 }
 
-/// An answer with a problem document.
+/// A response with a problem document.
 fn refusal(description: &str) -> Value {
+    json!({"description": description, "content": problem_content()})
+}
+
+/// The body of every error. Operations name their statuses only; this is added to each.
+fn problem_content() -> Value {
     json!({
-        "description": description,
-        "content": {
-            "application/problem+json": {
-                "schema": {"$ref": "#/components/schemas/ProblemDocument"}
-            }
+        "application/problem+json": {
+            "schema": {"$ref": "#/components/schemas/ProblemDocument"}
         }
     })
 }
@@ -220,23 +222,30 @@ fn add_common_refusals(document: &mut Value) {
         else {
             continue;
         };
+        for (status, response) in responses.iter_mut() {
+            if status.starts_with(['4', '5'])
+                && let Some(response) = response.as_object_mut()
+            {
+                response.entry("content").or_insert_with(problem_content);
+            }
+        }
         let mut add = |status: &str, description: &str| {
             responses
                 .entry(status)
                 .or_insert_with(|| refusal(description));
         };
-        add("400", "A parameter or the body cannot be used");
+        add("400", "Invalid parameter or body");
         add(
             "503",
-            "A store does not answer; Retry-After says when to ask again",
+            "A store is unavailable; retry after the Retry-After delay",
         );
         if has_path {
-            add("404", "There is no such thing");
+            add("404", "Not found");
         }
         if has_body {
-            add("408", "The body did not arrive in time");
+            add("408", "The body was not received in time");
             add("413", "The body is too large");
-            add("415", "The body is of a type that is not taken");
+            add("415", "Unsupported media type");
         }
     }
 }
@@ -248,11 +257,8 @@ fn add_role(operation: &mut Map<String, Value>, role: Role) {
         .get_mut("responses")
         .and_then(Value::as_object_mut)
     {
-        responses.insert(
-            "401".to_owned(),
-            refusal("No token, or one that is not good"),
-        );
-        let description = format!("The token's role does not reach '{}'", role.as_str());
+        responses.insert("401".to_owned(), refusal("Invalid or expired token"));
+        let description = format!("Requires the role '{}'", role.as_str());
         responses.insert("403".to_owned(), refusal(&description));
     }
 }
@@ -277,14 +283,6 @@ fn add_model_schemas(document: &mut Value) {
         .and_then(Value::as_object_mut)
     {
         schemas.extend(definitions);
-    }
-}
-
-/// `GET /openapi.json`.
-pub(crate) async fn show() -> Result<Response, Error> {
-    match &*RENDERED {
-        Ok(text) => Ok(([(CONTENT_TYPE, "application/json")], text.as_str()).into_response()),
-        Err(error) => Err(Error::Internal(error.as_str().into())),
     }
 }
 

@@ -12,7 +12,7 @@ pub(crate) async fn live() -> &'static str {
 
 /// Ready once the fleet has been read whole.
 pub(crate) async fn ready(State(app): State<App>) -> Result<&'static str, Error> {
-    if app.fleet.has_picture() {
+    if app.fleet.has_snapshot() {
         Ok("ok\n")
     } else {
         Err(Error::NotReady)

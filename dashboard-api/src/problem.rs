@@ -25,13 +25,13 @@ const MAX_FAULTS: usize = 1000;
 pub(crate) struct ProblemDocument {
     /// Always `about:blank`: `code` tells problems apart.
     pub(crate) r#type: &'static str,
-    /// The status in words.
+    /// The name of the status.
     pub(crate) title: String,
     /// The HTTP status.
     pub(crate) status: u16,
     /// What went wrong, in snake case, stable for programs.
     pub(crate) code: String,
-    /// What went wrong in words, with what to do about it where that is known.
+    /// What went wrong, as a sentence for people, with what to do about it where that is known.
     pub(crate) detail: String,
     /// Each fault of the body or of a parameter; empty when there is nothing to point at.
     pub(crate) errors: Vec<Fault>,
@@ -45,7 +45,7 @@ impl ProblemDocument {
         let status = error.status();
         let detail = match status {
             StatusCode::INTERNAL_SERVER_ERROR => {
-                format!("the server failed; its log has the cause under request {request_id}")
+                format!("internal error; the server's log has the cause under request {request_id}")
             }
             _ => cut(error.to_string()),
         };

@@ -8,40 +8,41 @@ use crate::auth::{Access, Guard, guard, session};
 use crate::error::Error;
 use crate::fleet::{agents, breaker_state, stream};
 use crate::input::body::refuse_any;
+use crate::route::{Route, public, read, write};
 use crate::{admin, envelope, openapi, page, probes};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
-use axum::routing::{MethodRouter, get};
-use http::Method;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::CONTENT_TYPE;
 use lanekeeper_store::Role;
-use std::sync::Arc;
-use utoipa::openapi::RefOr;
-use utoipa::openapi::path::{Operation, ParameterIn, PathItem, Paths};
-use utoipa::openapi::schema::Schema;
-use utoipa_axum::router::UtoipaMethodRouter;
+use std::sync::LazyLock;
 use utoipa_axum::routes;
-
-/// Schemas that an operation refers to, by name.
-pub(crate) type Schemas = Vec<(String, RefOr<Schema>)>;
-
-/// One line of the table.
-pub(crate) struct Route {
-    /// The method.
-    pub(crate) method: Method,
-    /// The path, with `{parameters}`.
-    pub(crate) path: String,
-    /// Who may use it.
-    pub(crate) access: Access,
-    /// What a refused attempt is called in the audit trail; `None` for what changes nothing.
-    pub(crate) action: Option<&'static str>,
-    /// The operation's documentation; `None` for pages and probes.
-    pub(crate) documentation: Option<(Schemas, Paths)>,
-    handler: MethodRouter<App>,
-}
 
 const VIEWER: Access = Access::Needs(Role::Viewer);
 const OPERATOR: Access = Access::Needs(Role::Operator);
 const ADMIN: Access = Access::Needs(Role::Admin);
+
+/// The OpenAPI document, rendered when it is first asked for.
+static DESCRIPTION: LazyLock<Result<String, String>> =
+    LazyLock::new(|| describe().map_err(|error| error.to_string()));
+
+/// The OpenAPI 3.1 document of the table as text, with a line end.
+///
+/// # Errors
+///
+/// When the document cannot be serialised, which is a fault of this program.
+pub(crate) fn describe() -> Result<String, serde_json::Error> {
+    openapi::render(table())
+}
+
+/// `GET /openapi.json`.
+async fn show_description() -> Result<Response, Error> {
+    match &*DESCRIPTION {
+        Ok(text) => Ok(([(CONTENT_TYPE, "application/json")], text.as_str()).into_response()),
+        Err(error) => Err(Error::Internal(error.as_str().into())),
+    }
+}
 
 /// The table.
 pub(crate) fn table() -> Vec<Route> {
@@ -142,7 +143,7 @@ pub(crate) fn table() -> Vec<Route> {
         public("/docs", get(openapi::docs_root)),
         public("/docs/", get(openapi::docs_index)),
         public("/docs/{*file}", get(openapi::docs_file)),
-        public("/openapi.json", get(openapi::show)),
+        public("/openapi.json", get(show_description)),
         public("/schemas/gateway.json", get(openapi::gateway_schema)),
         public("/livez", get(probes::live)),
         public("/readyz", get(probes::ready)),
@@ -156,34 +157,6 @@ pub(crate) fn table() -> Vec<Route> {
         .chain(access)
         .chain(open)
         .collect()
-}
-
-impl Route {
-    /// The names of the query parameters it documents; `None` for pages and probes.
-    pub(crate) fn parameters(&self) -> Option<Arc<[String]>> {
-        let (_, paths) = self.documentation.as_ref()?;
-        let operations = paths.paths.values().flat_map(operations_of);
-        let parameters = operations.filter_map(|operation| operation.parameters.as_ref());
-        let names = parameters
-            .flatten()
-            .filter_map(|parameter| match parameter {
-                RefOr::T(parameter) => Some(parameter),
-                RefOr::Ref(_) => None,
-            })
-            .filter(|parameter| parameter.parameter_in == ParameterIn::Query)
-            .map(|parameter| parameter.name.clone());
-        Some(names.collect())
-    }
-
-    /// Whether a body means anything to it: it changes something and documents one. Bodies of reads
-    /// are left alone.
-    fn takes_body(&self) -> bool {
-        let Some((_, paths)) = &self.documentation else {
-            return true;
-        };
-        let mut operations = paths.paths.values().flat_map(operations_of);
-        self.method.is_safe() || operations.any(|operation| operation.request_body.is_some())
-    }
 }
 
 /// The router of the whole listener.
@@ -216,65 +189,6 @@ pub(crate) fn waiting() -> Router {
         .route("/livez", get(probes::live))
         .fallback(async || Error::NoDatabaseYet)
         .layer(from_fn(envelope::wrap))
-}
-
-fn read(access: Access, routes: UtoipaMethodRouter<App>) -> Route {
-    documented(access, None, routes)
-}
-
-fn write(access: Access, action: &'static str, routes: UtoipaMethodRouter<App>) -> Route {
-    documented(access, Some(action), routes)
-}
-
-fn documented(
-    access: Access,
-    action: Option<&'static str>,
-    (schemas, paths, handler): UtoipaMethodRouter<App>,
-) -> Route {
-    let (path, method) = paths
-        .paths
-        .iter()
-        .find_map(|(path, item)| Some((path.clone(), method_of(item)?)))
-        .unwrap_or_default();
-    Route {
-        method,
-        path,
-        access,
-        action,
-        documentation: Some((schemas, paths)),
-        handler,
-    }
-}
-
-fn public(path: &str, handler: MethodRouter<App>) -> Route {
-    Route {
-        method: Method::GET,
-        path: path.to_owned(),
-        access: Access::Public,
-        action: None,
-        documentation: None,
-        handler,
-    }
-}
-
-/// The one method that an operation documents.
-fn method_of(item: &PathItem) -> Option<Method> {
-    methods_of(item).find_map(|(method, operation)| operation.as_ref().map(|_| method))
-}
-
-fn operations_of(item: &PathItem) -> impl Iterator<Item = &Operation> {
-    methods_of(item).filter_map(|(_, operation)| operation.as_ref())
-}
-
-fn methods_of(item: &PathItem) -> impl Iterator<Item = (Method, &Option<Operation>)> {
-    [
-        (Method::GET, &item.get),
-        (Method::PUT, &item.put),
-        (Method::POST, &item.post),
-        (Method::DELETE, &item.delete),
-        (Method::PATCH, &item.patch),
-    ]
-    .into_iter()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::app::App;
 use crate::config::{Addresses, Config};
-use crate::{envelope, fleet, routes};
+use crate::{envelope, routes};
 use axum::Router;
 use axum::extract::Request;
 use hyper_util::service::TowerToHyperService;
@@ -95,7 +95,14 @@ pub async fn run_when(
         };
         let app = App::new(store, live, end.child_token());
         let tasks = TaskTracker::new();
-        tasks.spawn(fleet::keep_fresh(app.clone()));
+        tasks.spawn({
+            let app = app.clone();
+            async move {
+                app.fleet
+                    .keep_fresh(&app.store, &*app.live, &app.closing)
+                    .await
+            }
+        });
         tasks.spawn(app.clone().follow_hints());
         tasks.close();
         app.fleet.prepare();

@@ -1,17 +1,17 @@
 //! Thousands of synthetic agents over real sockets, to measure a control plane with.
 //!
-//! Each agent keeps the protocol as a real one does: a connection of its own, Welcome and phase,
-//! level-triggered reports, an answer to every push, patience for acknowledgements, jittered waits
-//! between sessions, a Bye at the end. What it lacks is a data plane: its cells follow a script that
+//! Each agent keeps the protocol with a real agent's link: a connection of its own, Welcome and
+//! phase, level-triggered reports, an answer to every push, patience for acknowledgements, jittered
+//! waits between sessions, a Bye at the end. What it lacks is a data plane: its cells follow a script that
 //! a seed decides, so that two runs see the same fleet.
 
 mod agent;
-mod backoff;
 mod clock;
+mod ended;
+mod life;
 mod link;
 mod phase;
 mod revisions;
-mod schedule;
 mod script;
 mod session;
 mod tally;
@@ -35,7 +35,7 @@ pub const AGENTS_MAX: usize = 28_000;
 /// Most cells of one agent, the bound of a report.
 pub const CELLS_MAX: usize = lanekeeper_proto::limits::REPORT_CELLS_MAX;
 /// How long agents get at the end to say goodbye.
-const FAREWELL_TIME: Duration = Duration::from_secs(5);
+const GOODBYE_TIME: Duration = Duration::from_secs(5);
 
 /// What to simulate.
 #[derive(Debug, Clone)]
@@ -145,7 +145,7 @@ pub(crate) struct Swarm {
     pub(crate) stop: CancellationToken,
 }
 
-/// Runs the agents for [`Config::duration`], or until `shutdown`, and tells how they fared.
+/// Runs the agents for [`Config::duration`], or until `shutdown`, and returns how they fared.
 ///
 /// # Errors
 ///
@@ -172,7 +172,7 @@ pub async fn run(config: Config, shutdown: CancellationToken) -> Result<Outcome,
     let lasted = clock::now().saturating_duration_since(began);
     let outcome = swarm.tally.outcome(&swarm.config, lasted);
     swarm.stop.cancel();
-    if tokio::time::timeout(FAREWELL_TIME, agents.wait())
+    if tokio::time::timeout(GOODBYE_TIME, agents.wait())
         .await
         .is_err()
     {

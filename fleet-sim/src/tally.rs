@@ -1,7 +1,7 @@
 //! Counts and times of all agents, and the object they end up in.
 
+use crate::ended::{Ended, Fault};
 use crate::phase::{Phase, Phases};
-use crate::session::Ended;
 use crate::{Config, clock};
 use hdrhistogram::Histogram;
 use parking_lot::Mutex;
@@ -12,26 +12,8 @@ use std::time::{Duration, Instant};
 
 /// Significant digits of the times.
 const DIGITS: u8 = 3;
-/// Revisions whose spreading is told one by one; later ones count in the totals alone.
+/// Revisions whose spreading is listed one by one; later ones count in the totals alone.
 const REVISIONS_MAX: usize = 256;
-
-/// What can go wrong with a control plane.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Fault {
-    /// No connection came about.
-    Dial,
-    /// A stream was not opened, or broke.
-    Stream,
-    /// A Welcome or acknowledgements did not come.
-    Silence,
-    /// Something was said out of place.
-    Protocol,
-    /// A report was refused.
-    Refused,
-    /// A pushed revision was not valid.
-    Rejected,
-}
 
 /// How the agents of a run fared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,7 +59,7 @@ pub struct Outcome {
     pub bytes_sent: u64,
     /// Encoded messages received, in bytes.
     pub bytes_received: u64,
-    /// Farewells of the server by reason.
+    /// Goodbyes of the server by reason.
     pub goodbyes: BTreeMap<&'static str, u64>,
     /// Everything that went wrong.
     pub errors: u64,
@@ -350,14 +332,14 @@ mod tests {
 
     #[test]
     fn what_was_not_measured_is_null_and_not_zero() {
-        let told = outcome(&Tally::new(1));
-        assert_eq!(told["ack_p99_ms"], json!(null));
-        assert_eq!(told["push_p99_ms"], json!(null));
-        assert_eq!(told["errors"], 0);
+        let shown = outcome(&Tally::new(1));
+        assert_eq!(shown["ack_p99_ms"], json!(null));
+        assert_eq!(shown["push_p99_ms"], json!(null));
+        assert_eq!(shown["errors"], 0);
     }
 
     #[test]
-    fn errors_are_counted_by_kind_and_farewells_are_none() {
+    fn errors_are_counted_by_kind_and_goodbyes_are_none() {
         let tally = Tally::new(1);
         tally.ended(&Ended::Fault(Fault::Dial, String::new()));
         tally.ended(&Ended::Fault(Fault::Dial, String::new()));
@@ -368,14 +350,14 @@ mod tests {
             reconnect_after: Duration::ZERO,
             jitter: Duration::ZERO,
         }));
-        let told = outcome(&tally);
-        assert_eq!(told["errors"], 3);
-        assert_eq!(told["errors_by_kind"], json!({"dial": 2, "refused": 1}));
-        assert_eq!(told["goodbyes"], json!({"shutdown": 1}));
+        let shown = outcome(&tally);
+        assert_eq!(shown["errors"], 3);
+        assert_eq!(shown["errors_by_kind"], json!({"dial": 2, "refused": 1}));
+        assert_eq!(shown["goodbyes"], json!({"shutdown": 1}));
     }
 
     #[test]
-    fn times_are_told_as_they_were() {
+    fn times_are_shown_as_they_were() {
         let tally = Tally::new(1);
         for ms in 1..=100 {
             tally.acknowledged(Some(Duration::from_millis(ms)), None);
@@ -397,11 +379,11 @@ mod tests {
         tally.opened(None);
         tally.opened(Some(Duration::from_millis(250)));
         tally.closed();
-        let told = outcome(&tally);
+        let shown = outcome(&tally);
         assert_eq!(
-            (&told["connected"], &told["connected_peak"]),
+            (&shown["connected"], &shown["connected_peak"]),
             (&json!(1), &json!(2))
         );
-        assert_eq!(told["reconnect"]["count"], 1);
+        assert_eq!(shown["reconnect"]["count"], 1);
     }
 }

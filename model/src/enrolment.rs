@@ -9,8 +9,8 @@ const FINGERPRINT_LEN: usize = 64;
 /// The most fingerprints in one token: authorities that may be in force at one time.
 const PINS_MAX: usize = 8;
 
-/// A join token as it is handed out: `id.secret.fingerprint`, with a further `.fingerprint` for each
-/// authority in force while one replaces another.
+/// A join token as it is handed out: `id.secret.fingerprint`, with a further `.fingerprint` for
+/// each authority in force while one replaces another.
 ///
 /// The fingerprints (SHA-256 of the authority's certificate, hex) let an agent trust its first
 /// connection.
@@ -64,7 +64,7 @@ impl fmt::Debug for JoinToken<'_> {
     }
 }
 
-/// Who a certificate says its holder is.
+/// Whom a certificate names as its holder.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AgentIdentity {
     /// The one gateway it may serve.

@@ -4,24 +4,22 @@
 
 mod acknowledgement;
 mod agent_view;
-mod aggregate;
+mod explained;
 mod index;
-mod mention;
-mod ordered;
 mod record;
 mod summary;
+mod times;
 mod view;
 
-pub use acknowledgement::{AckState, Acknowledgement, OrderTimes, acknowledgements};
+pub use acknowledgement::{AckState, Acknowledgement, OverrideTimes, acknowledgements};
 pub use agent_view::{AgentView, agent_view};
-pub use aggregate::fleet_view;
+pub use explained::{ExplainedOverride, explain_overrides};
 pub use index::{FleetIndex, FoldedFleet};
-pub use ordered::{ExplainedOverride, explain_overrides};
 pub use record::{
     AgentRecord, AgentState, FreshWindows, GONE_AFTER_MS, HeldOverrides, Rejected, STALE_AFTER_MS,
     agent_state, reports_freshly,
 };
-pub use summary::{AgentCounts, CellCounts, Summary, summary};
+pub use summary::{AgentCounts, CellCounts, Summary};
 pub use view::{
     AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
     FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,

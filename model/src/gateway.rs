@@ -1,5 +1,5 @@
 //! A gateway after validation: every reference resolved, every number a `Duration` or an integer,
-//! every breaker block a policy. Values of these types come only from [`crate::document`].
+//! every breaker block a policy. Values of these types come only from the `document` module.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,17 +9,20 @@ use lanekeeper_breaker::Policy;
 
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
 pub use crate::spec::{
-    EmptyAnswer, ErrorMeaning, FleetMode, FleetProbe, HealthMode, HttpVersion, OnAuthDown, Preset,
-    Protocol, SecretRef, Strategy, UpstreamCredentials,
+    Accepts, BudgetScope, EmptyAnswer, ErrorMeaning, FleetMode, FleetProbe, HeaderValue,
+    HealthMode, HttpVersion, OnAuthDown, Preset, Protocol, Samplers, SecretRef, Strategy,
+    TokenField, Translate, UpstreamCredentials,
 };
 
 mod address;
 mod pool;
 mod provider;
+mod route;
 
 pub use address::{AddressClass, AddressGuard, AllowedHosts};
-pub use pool::{Affinity, Failover, Fleet, Member, OnExhausted, Pool};
-pub use provider::{BaseUrl, Health, Provider, Scheme};
+pub use pool::{Affinity, Failover, Fleet, Member, OnExhausted, Pool, RetryBudget};
+pub use provider::{Auth, BaseUrl, Health, Protocols, Provider, Proxy, Scheme};
+pub use route::{Cors, Pattern, Route};
 
 /// A validated gateway.
 #[derive(Clone, Debug)]
@@ -38,11 +41,29 @@ pub struct Gateway {
     pub direct_breaker: Arc<Policy>,
     /// Who may call; empty = anyone.
     pub clients: Vec<Client>,
+    /// Names that nobody declared, in the order they are tried.
+    pub routes: Vec<Route>,
+    /// Which pages may call from a browser.
+    pub cors: Cors,
     /// Bounds on what the agent takes in.
     pub limits: Limits,
 }
 
 impl Gateway {
+    /// Whether any pool has a member that could be selected. A write that leaves a serving gateway
+    /// without one must say that it means it (`allow_empty`).
+    pub fn has_usable_pool(&self) -> bool {
+        self.pools
+            .values()
+            .any(|pool| pool.usable_members().next().is_some())
+    }
+
+    /// The pool of the first route that matches a name nobody declared.
+    pub fn route(&self, name: &str) -> Option<&PoolName> {
+        let route = self.routes.iter().find(|it| it.pattern.matches(name))?;
+        Some(&route.pool)
+    }
+
     /// Every cell this gateway has on an agent, sorted: one for each member of each pool, and one
     /// for the direct route of each lane.
     pub fn cells(&self) -> Vec<CellName> {
@@ -79,12 +100,39 @@ pub struct Lane {
     pub max_requests: Option<u64>,
     /// Largest context in tokens; `None` = unknown.
     pub context_max: Option<u64>,
-    /// Bound on connect and headers; `None` = only the failover budget.
-    pub attempt_timeout: Option<Duration>,
-    /// Bound on the first content; `None` = only the failover budget.
-    pub first_content_timeout: Option<Duration>,
-    /// Longest silence in mid-stream.
-    pub idle_timeout: Duration,
+    /// The waits of an attempt.
+    pub timeouts: Timeouts,
+    /// What the model takes.
+    pub accepts: Accepts,
+    /// Sent as the bound of an answer where the protocol demands one and the caller gave none.
+    pub max_output_tokens: u64,
+}
+
+/// The waits of one attempt, told apart: a healthy provider may be slow in one and not in another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Connect and headers of a call that streams; `None` = only the failover budget.
+    pub streaming_headers: Option<Duration>,
+    /// Connect and headers of a call that does not stream, whose headers come with the whole answer;
+    /// `None` = only the failover budget.
+    pub whole_headers: Option<Duration>,
+    /// To the first content of a stream; `None` = only the failover budget.
+    pub first_content: Option<Duration>,
+    /// In mid-stream without any byte.
+    pub idle: Duration,
+    /// In mid-stream without content, comments and pings aside.
+    pub content_idle: Duration,
+}
+
+impl Timeouts {
+    /// The wait for headers.
+    pub fn headers(&self, streaming: bool) -> Option<Duration> {
+        if streaming {
+            self.streaming_headers
+        } else {
+            self.whole_headers
+        }
+    }
 }
 
 /// A caller with a key.
@@ -116,6 +164,14 @@ pub struct Limits {
     pub inbound_max: usize,
     /// Bound on a caller's headers.
     pub header_timeout: Duration,
-    /// Bound on a caller's body.
+    /// How long a kept connection may be idle between two requests.
+    pub idle_timeout: Duration,
+    /// Longest silence while a caller sends its body.
     pub body_timeout: Duration,
+    /// Bound on a caller's whole body.
+    pub body_total: Duration,
+    /// Most bytes of request bodies at a time, over all requests; never under `body_max_bytes`.
+    pub bodies_max_bytes: usize,
+    /// Most gateways of this kind that a request may have passed before this one.
+    pub hops_max: u32,
 }

@@ -2,10 +2,11 @@
 //! reports agents send, and the fleet view computed from them. No I/O, no clock: text, values and
 //! times come in as arguments.
 //!
-//! A document exists in three forms. [`spec`] is the document as people write it, [`gateway`] is the
-//! same after validation with every reference resolved, and between them stands [`document`], which
-//! refuses with a list of all [`Problem`]s at once.
+//! A document exists in three forms. [`spec`] is the document as people write it, [`gateway`] is
+//! the same after validation with every reference resolved, and between them stands [`document`],
+//! which refuses with a list of all [`Problem`]s at once.
 
+pub mod credentials;
 pub mod document;
 pub mod enrolment;
 pub mod fleet;
@@ -30,4 +31,4 @@ pub use gateway::Gateway;
 pub use ids::{GatewayName, LaneName, PoolName, ProviderName};
 pub use problem::Problem;
 pub use report::{CauseReport, CellReport, CellState, ConfigSource, Report, Totals, digest};
-pub use steer::{Advisory, Override, OverrideAction, StandingOverride, emptied_pools};
+pub use steer::{ActiveOverride, Advisory, Override, OverrideAction, emptied_pools};

@@ -1,4 +1,5 @@
-//! What an agent says about itself. Times are ages, never clock times, because agents' clocks differ.
+//! What an agent reports about itself. Times are ages, never clock times, because agents' clocks
+//! differ.
 //!
 //! Reading is lenient: unknown fields are skipped and absent ones take their zero, so that agents
 //! and servers of neighbouring releases understand each other.
@@ -99,7 +100,7 @@ pub struct CellReport {
     /// The latest cause, if the cell failed.
     #[serde(default)]
     pub cause: Option<CauseReport>,
-    /// The operator's order in force: `force_open`, `force_close` or `drain`.
+    /// The active override: `force_open`, `force_close` or `drain`.
     #[serde(default)]
     pub override_action: Option<String>,
     /// True while an advisory of the fleet is in force here.
@@ -108,7 +109,7 @@ pub struct CellReport {
 }
 
 impl CellReport {
-    /// True when there is anything to say about the cell beyond "closed". Level-triggered reports
+    /// True when there is anything to report of the cell beyond "closed". Level-triggered reports
     /// carry every such cell each time.
     pub fn is_notable(&self) -> bool {
         self.state != CellState::Closed
@@ -182,13 +183,13 @@ pub struct Report {
     pub problems: Vec<String>,
     /// True while the agent drains.
     pub draining: bool,
-    /// [`digest`] of the cells that are not plainly closed, listed or not: what is missing in `cells`
-    /// shows. `None` from agents of an older release.
+    /// [`digest`] of the cells that are not plainly closed, listed or not: what is missing in
+    /// `cells` shows. `None` from agents of an older release.
     pub digest: Option<u64>,
 }
 
-/// Tells one set of notable cells and their states from another, whatever their order. Plainly closed
-/// cells do not count, so a list that leaves them out has the same digest.
+/// Distinguishes one set of notable cells and their states from another, whatever their order.
+/// Plainly closed cells do not count, so a list that leaves them out has the same digest.
 pub fn digest(cells: &[CellReport]) -> u64 {
     let notable = cells.iter().filter(|cell| cell.is_notable());
     notable.fold(0, |sum, cell| sum.wrapping_add(digest_of(cell)))

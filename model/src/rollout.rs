@@ -1,9 +1,10 @@
-//! A rollout: how one revision reaches a gateway's agents stage by stage, and when it must not go on.
+//! A rollout: how one revision reaches a gateway's agents stage by stage, and when it must not go
+//! on.
 //!
 //! A plain value that is stored after every step, so that any replica of the control plane may take
-//! the next one. Agents that no stage has reached keep the base revision; those that one has reached
-//! get the new one, also when they join late. Every replica draws the same line between the two,
-//! because it depends on the agent's name and labels and on stored numbers alone.
+//! the next one. Agents that no stage has reached keep the base revision; those that one has
+//! reached get the new one, also when they join late. Every replica draws the same line between the
+//! two, because it depends on the agent's name and labels and on stored numbers alone.
 
 mod health;
 mod plan;
@@ -114,7 +115,7 @@ impl StopKind {
 pub struct Stop {
     /// What kind of reason.
     pub kind: StopKind,
-    /// The reason in words.
+    /// The reason, for people.
     pub detail: String,
     /// The name of the agent it is about, if it is about one.
     pub agent: Option<String>,
@@ -124,7 +125,7 @@ pub struct Stop {
     pub errors: Vec<Problem>,
 }
 
-/// What an operator may tell a rollout.
+/// What an operator may ask of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutOrder {
     /// Hold still.
@@ -142,7 +143,8 @@ pub struct OrderRefused {
     pub state: RolloutState,
 }
 
-/// One revision on its way to a gateway's agents. Times are unix milliseconds by the servers' clocks.
+/// One revision on its way to a gateway's agents. Times are unix milliseconds by the servers'
+/// clocks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
     /// The gateway.
@@ -264,7 +266,7 @@ impl Rollout {
         })
     }
 
-    /// The revision an agent shall serve and its content hash, while the rollout is active.
+    /// The revision an agent must serve and its content hash, while the rollout is active.
     pub fn target_of(&self, name: &str, labels: &BTreeMap<String, String>) -> (u64, &str) {
         match self.stage_of(name, labels) {
             Some(_) => (self.revision, &self.hash),

@@ -37,7 +37,7 @@ pub(crate) fn structural_problems(document: &Value) -> Vec<Problem> {
     let compiled = &*COMPILED;
     match &compiled.validator {
         Ok(validator) => explain::explain(&compiled.schema, validator.iter_errors(document)),
-        // The schema is fixed at build time and a test compiles it, so this says "broken build".
+        // The schema is fixed at build time and a test compiles it, so this means a broken build.
         Err(_) => vec![Problem::new(
             "",
             "internal",

@@ -1,5 +1,5 @@
-//! The gateway document as it is written. Reading these types alone proves only the shape; use
-//! [`crate::document`] to get a validated [`crate::Gateway`].
+//! The gateway document as it is written. Reading these types alone proves only the shape; the
+//! `document` module makes a validated gateway of them.
 //!
 //! Defaults are named constants beside the fields they belong to, and the descriptions in the JSON
 //! Schema are the doc comments here.
@@ -16,28 +16,36 @@ mod client;
 mod model;
 mod pool;
 mod provider;
+mod route;
 
 pub use breaker::{
-    BreakerMode, BreakerSpec, HalfOpenSpec, HardDownScope, Preset, StreamDeath, TripMode, TripSpec,
-    WindowKind,
+    BreakerMode, BreakerSpec, ClosesAt, HalfOpenSpec, HardDownScope, Preset, StreamDeath, TripMode,
+    TripSpec, WindowKind,
 };
 pub use client::{Client, Limits};
-pub use model::Model;
+pub use model::{Accepts, Model, Samplers, TokenField};
 pub use pool::{
-    Affinity, AffinityMode, Failover, Fleet, FleetMode, FleetProbe, Member, OnAuthDown,
-    OnExhausted, Pool, Queue, Strategy, UpstreamCredentials,
+    Affinity, AffinityMode, BudgetScope, Failover, Fleet, FleetMode, FleetProbe, LastError, Member,
+    OnAuthDown, OnExhausted, Pool, Queue, RetryBudget, Strategy, Translate, UpstreamCredentials,
 };
 pub use provider::{
-    EmptyAnswer, ErrorMeaning, Health, HealthMode, HttpVersion, Protocol, Provider, SecretRef,
+    ApiKeys, Auth, AuthKind, EmptyAnswer, ErrorMeaning, HeaderValue, Health, HealthMode,
+    HttpVersion, Protocol, Protocols, Provider, Proxy, ProxyWithCredentials, SecretRef,
 };
+pub use route::{Cors, Route};
 
-/// Default values, each beside the words that explain it in the document's reference.
+/// Default values, each beside the text that explains it in the document's reference.
 pub mod defaults {
-    pub use super::client::{BODY_MAX_BYTES, BODY_TIMEOUT_SECS, HEADER_TIMEOUT_SECS, INBOUND_MAX};
-    pub use super::model::{ATTEMPT_TIMEOUT_MS, IDLE_TIMEOUT_SECS};
+    pub use super::client::{
+        BODIES_MAX_BYTES, BODY_MAX_BYTES, BODY_TIMEOUT_SECS, BODY_TOTAL_SECS,
+        CALLER_IDLE_TIMEOUT_SECS, HEADER_TIMEOUT_SECS, HOPS_MAX, INBOUND_MAX,
+    };
+    pub use super::model::{
+        CONTENT_IDLE_TIMEOUT_SECS, IDLE_TIMEOUT_SECS, MAX_OUTPUT_TOKENS, STREAM_ATTEMPT_TIMEOUT_MS,
+    };
     pub use super::pool::{
         AFFINITY_HEADER, FAILOVER_HOPS_MAX, FAILOVER_TIMEOUT_SECS, FLEET_AGENTS_MIN,
-        FLEET_BENCHED_MAX, FLEET_QUORUM, MEMBER_WEIGHT, RETRY_BACKOFF_MS,
+        FLEET_BENCHED_MAX, FLEET_QUORUM, MEMBER_WEIGHT, RETRY_BACKOFF_MS, RETRY_BUDGET_MIN_PER_SEC,
     };
     pub use super::provider::{CONNECT_TIMEOUT_SECS, HEALTH_INTERVAL_SECS, HEALTH_TIMEOUT_SECS};
 }
@@ -72,6 +80,12 @@ pub struct Document {
     /// Who may call. An empty list lets in anyone who reaches the port.
     #[serde(default)]
     pub clients: Vec<Client>,
+    /// Names that callers use and nobody declared. The first that matches serves, after exact names.
+    #[serde(default)]
+    pub routes: Vec<Route>,
+    /// Which pages may call from a browser.
+    #[serde(default)]
+    pub cors: Cors,
     /// Bounds on what the agent takes in.
     #[serde(default)]
     pub limits: Limits,

@@ -1,6 +1,6 @@
-//! What operators and the fleet tell agents about lanes.
+//! What operators and the fleet ask of agents about lanes.
 //!
-//! Both come as full sets with an end, not as commands: an agent that hears the set again changes
+//! Both come as full sets with an end, not as commands: an agent that gets the set again changes
 //! nothing, and what is no longer in it is over. Times are what is left, never clock times, because
 //! agents' clocks differ.
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{LaneName, PoolName};
 
-mod standing;
+mod active;
 
-pub use standing::{StandingOverride, emptied_pools};
+pub use active::{ActiveOverride, emptied_pools};
 
-/// What an operator orders.
+/// What an override does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OverrideAction {
@@ -53,10 +53,10 @@ impl From<OverrideAction> for lanekeeper_breaker::OverrideAction {
     }
 }
 
-/// An operator's order on the cells of a lane.
+/// An operator's override of the cells of a lane.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {
-    /// Tells orders apart; a reset of an id that was seen before does nothing.
+    /// Identifies the override; a reset of an id that was seen before does nothing.
     pub id: String,
     /// The pool whose cells are meant, the empty name for direct routes; `None` = all of them.
     pub pool: Option<PoolName>,
@@ -64,7 +64,7 @@ pub struct Override {
     pub lane: LaneName,
     /// What to do.
     pub action: OverrideAction,
-    /// Milliseconds until the order ends by itself. Not read for a reset.
+    /// Milliseconds until the override ends by itself. Not read for a reset.
     #[serde(default)]
     pub remaining_ms: u64,
 }

@@ -1,5 +1,5 @@
-//! YAML or JSON text to a JSON value: duplicate keys, several documents, alias bombs and numbers JSON
-//! has no form for are refused, each with line and column.
+//! YAML or JSON text to a JSON value: duplicate keys, several documents, alias bombs and numbers
+//! JSON has no form for are refused, each with line and column.
 
 use std::fmt;
 
@@ -86,7 +86,7 @@ fn refuse_too_large(bytes: usize) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Says what is wrong and where. No snippet of the text: it may show a secret.
+/// Reports what is wrong and where. No snippet of the text: it may show a secret.
 fn syntax_problem(error: &serde_saphyr::Error) -> Problem {
     let message = error.without_snippet().to_string();
     let place = error.location().map(|at| (at.line(), at.column()));

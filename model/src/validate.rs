@@ -26,12 +26,15 @@ mod lane;
 mod names;
 mod pool;
 mod provider;
+mod reach;
+mod route;
 mod salvage;
+mod secret;
 
 /// Most pools of a gateway.
 pub(crate) const POOLS_MAX: usize = 2_000;
-/// Most members of all pools together. Each is a cell that every agent keeps and may have to report:
-/// with the direct cells of [`LANES_MAX`] lanes they still fit into one report.
+/// Most members of all pools together. Each is a cell that every agent keeps and may have to
+/// report: with the direct cells of [`LANES_MAX`] lanes they still fit into one report.
 pub(crate) const MEMBERSHIPS_MAX: usize = 50_000;
 /// Most lanes of a gateway.
 pub(crate) const LANES_MAX: usize = 10_000;
@@ -72,6 +75,8 @@ pub(crate) fn resolve(document: &Value, problems: &mut Vec<Problem>) -> Option<G
     );
     fallback::refuse_cycles(&parts.fallbacks(), &mut report);
     let clients = parts.clients(&known, &mut report);
+    let routes = parts.routes(&known, &mut report);
+    let cors = parts.cors(&mut report);
     let limits = parts.limits(&mut report);
 
     Some(Gateway {
@@ -82,6 +87,8 @@ pub(crate) fn resolve(document: &Value, problems: &mut Vec<Problem>) -> Option<G
         pools: pools.complete()?,
         direct_breaker: defaults?.policy,
         clients: clients?,
+        routes: routes?,
+        cors: cors?,
         limits: limits?,
     })
 }
@@ -317,34 +324,61 @@ impl<'d> Parts<'d> {
     }
 
     fn clients(&self, known: &Known<'_>, report: &mut Report<'_>) -> Option<Vec<gateway::Client>> {
-        let Some(value) = self.root.get("clients") else {
+        let mut seen = client::Seen::default();
+        self.list("clients", CLIENTS_MAX, report, |spec, place, report| {
+            client::client(spec, &mut seen, known, place, report)
+        })
+    }
+
+    /// Reads and resolves each entry of a list. `None` when some entry could not be resolved.
+    fn list<T: DeserializeOwned, V>(
+        &self,
+        section: &str,
+        most: usize,
+        report: &mut Report<'_>,
+        mut resolve: impl FnMut(&T, &str, &mut Report<'_>) -> Option<V>,
+    ) -> Option<Vec<V>> {
+        let Some(value) = self.root.get(section) else {
             return Some(Vec::new());
         };
         let entries = value.as_array()?;
-        if entries.len() > CLIENTS_MAX {
-            let message = format!(
-                "has {} entries; at most {CLIENTS_MAX} are allowed",
-                entries.len()
-            );
-            report.refuse("/clients", "too_many", message);
+        if entries.len() > most {
+            let message = format!("has {} entries; at most {most} are allowed", entries.len());
+            report.refuse(format!("/{section}"), "too_many", message);
             return None;
         }
-        let mut seen = client::Seen::default();
-        let mut clients = Vec::new();
+        let mut resolved = Vec::new();
         for (index, value) in entries.iter().enumerate() {
-            let place = format!("/clients/{index}");
-            clients.extend(read(value, &place, &[], report, |spec, report| {
-                client::client(spec, &mut seen, known, &place, report)
+            let place = format!("/{section}/{index}");
+            resolved.extend(read(value, &place, &[], report, |spec: &T, report| {
+                resolve(spec, &place, report)
             }));
         }
-        (clients.len() == entries.len()).then_some(clients)
+        (resolved.len() == entries.len()).then_some(resolved)
     }
 
     fn limits(&self, report: &mut Report<'_>) -> Option<gateway::Limits> {
         match self.root.get("limits") {
-            None => client::limits(&spec::Limits::default()),
-            Some(value) => read(value, "/limits", &[], report, |spec, _| {
-                client::limits(spec)
+            None => client::limits(&spec::Limits::default(), report),
+            Some(value) => read(value, "/limits", &[], report, client::limits),
+        }
+    }
+
+    fn routes(&self, known: &Known<'_>, report: &mut Report<'_>) -> Option<Vec<gateway::Route>> {
+        let mut seen = BTreeSet::new();
+        self.list(
+            "routes",
+            route::ROUTES_MAX,
+            report,
+            |spec, place, report| route::route(spec, &mut seen, known, place, report),
+        )
+    }
+
+    fn cors(&self, report: &mut Report<'_>) -> Option<gateway::Cors> {
+        match self.root.get("cors") {
+            None => Some(gateway::Cors::Off),
+            Some(value) => read(value, "/cors", &[], report, |spec, report| {
+                Some(route::cors(spec, report))
             }),
         }
     }
@@ -400,7 +434,7 @@ fn whole_numbers(value: &Value) -> Value {
     }
 }
 
-/// Says that a name is not declared, with the nearest one that is.
+/// Reports that a name is not declared, with the nearest one that is.
 fn refuse_unknown<'a>(
     what: &str,
     name: &str,

@@ -1,5 +1,6 @@
-//! How messages are put on the wire: protobuf as everywhere, in buffers that fit what a session says all day. A server
-//! holds a pair of them for each of its thousands of sessions, and most hold an acknowledgement and a short report.
+//! How messages are put on the wire: protobuf as everywhere, in buffers that fit what a session
+//! sends all day. A server holds a pair of them for each of its thousands of sessions, and most
+//! hold an acknowledgement and a short report.
 
 use std::marker::PhantomData;
 

@@ -1,9 +1,11 @@
-//! Why a decoded message cannot be taken. Each variant names the field, so that the other end can be told what to mend.
+//! Why a decoded message cannot be taken. Each variant names the field, so that the other end knows
+//! what to mend.
 
 /// A message that is valid protobuf but not a valid message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The envelope holds nothing this build knows: a newer peer's message, to be skipped once the session is open.
+    /// The envelope holds nothing this build knows: a newer peer's message, to be skipped once the
+    /// session is open.
     #[error("message: nothing this version knows")]
     Empty,
     /// A required field is absent or empty.

@@ -9,13 +9,14 @@ pub const PROTOCOL_MAX: u32 = 1;
 
 /// Longest encoded message either side sends or accepts, in bytes (16 MiB).
 pub const MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// Longest JSON document in a push, in bytes: the model's bound, which leaves a mebibyte of a message
-/// for its envelope.
+/// Longest JSON document in a push, in bytes: the model's bound, which leaves a mebibyte of a
+/// message for its envelope.
 pub const DOCUMENT_BYTES_MAX: usize = lanekeeper_model::document::DOCUMENT_BYTES_MAX;
 const _: () = assert!(DOCUMENT_BYTES_MAX <= MESSAGE_BYTES_MAX - 1024 * 1024);
 /// Longest list of request headers, in bytes as HTTP/2 counts them.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
-/// Streams one connection may hold. An agent needs one; the rest is room for a successor and unary calls.
+/// Streams one connection may hold. An agent needs one; the rest is room for a successor and unary
+/// calls.
 pub const STREAMS_PER_CONNECTION_MAX: u32 = 64;
 
 /// Longest gateway, agent, pool, lane or provider name, instance, hash, version, in bytes.
@@ -28,7 +29,7 @@ pub const LABELS_MAX: usize = 64;
 pub const CAPABILITIES_MAX: usize = 64;
 /// Most cells in one report.
 pub const REPORT_CELLS_MAX: usize = 65_536;
-/// Most operators' orders in one message.
+/// Most operators' overrides in one message.
 pub const OVERRIDES_MAX: usize = 1000;
 /// Most problems or errors in one message.
 pub const PROBLEMS_MAX: usize = 256;

@@ -1,5 +1,6 @@
-//! The session's messages as checked values: what both ends of the stream work with. Durations are `Duration`, absent
-//! facts are `None`, and every enum is closed, so that no one past this crate meets a wire type or a magic number.
+//! The session's messages as checked values: what both ends of the stream work with. Durations are
+//! `Duration`, absent facts are `None`, and every enum is closed, so that no one past this crate
+//! meets a wire type or a magic number.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,8 +12,9 @@ use lanekeeper_model::{ConfigSource, Override, Problem, Report};
 pub const ABILITY_OVERRIDES: &str = "overrides";
 /// The ability of an agent to be taken out of service by a [`FromServer::Drain`].
 pub const ABILITY_DRAIN: &str = "drain";
-/// The ability of a server to do without cells that are plainly closed. To one that names it an agent sends no dense
-/// report: a list of hundreds of closed cells says nothing that their absence does not.
+/// The ability of a server to do without cells that are plainly closed. To one that names it an
+/// agent sends no dense report: a list of hundreds of closed cells carries nothing that their
+/// absence does not.
 pub const ABILITY_SPARSE: &str = "sparse";
 
 /// What an agent sends.
@@ -43,7 +45,7 @@ pub enum FromServer {
     Goodbye(Goodbye),
     /// The agent is out of service (`true`), or back.
     Drain(bool),
-    /// The operators' orders for this agent.
+    /// The operators' overrides for this agent.
     Overrides(Overrides),
 }
 
@@ -182,15 +184,15 @@ pub struct ReportAck {
     pub refused: Option<String>,
 }
 
-/// The whole set of operators' orders for one agent.
+/// The whole set of operators' overrides for one agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Overrides {
-    /// Which state of the gateway's orders this is.
+    /// Which state of the gateway's overrides this is.
     pub generation: u64,
-    /// The orders, the earliest first.
-    pub orders: Vec<Override>,
-    /// Orders of a newer peer that this build cannot read, with the field at fault. They do not keep
-    /// the others from taking effect. Filled on the way in only.
+    /// The overrides, the earliest first.
+    pub entries: Vec<Override>,
+    /// Overrides of a newer peer that this build cannot read, with the field at fault. They do not
+    /// keep the others from taking effect. Filled on the way in only.
     pub unreadable: Vec<RefusedOverride>,
 }
 
@@ -199,13 +201,13 @@ pub struct Overrides {
 pub struct OverridesResult {
     /// The generation of the set that is answered.
     pub generation: u64,
-    /// The ids of the orders that are in force or, for a reset, carried out.
+    /// The ids of the overrides that are in force or, for a reset, carried out.
     pub applied: Vec<String>,
-    /// The orders that are not.
+    /// The overrides that are not.
     pub refused: Vec<RefusedOverride>,
 }
 
-/// An order that an agent cannot carry out.
+/// An override that an agent cannot carry out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefusedOverride {
     /// Its id.
@@ -244,7 +246,8 @@ pub enum GoodbyeReason {
     Restored,
     /// Another process holds a living session under this instance.
     Duplicate,
-    /// A reason this build does not know. The session is over all the same, so this one is not refused.
+    /// A reason this build does not know. The session is over all the same, so this one is not
+    /// refused.
     Other,
 }
 

@@ -1,5 +1,5 @@
-//! Peers of other releases, for the tests of any crate: what they say is handed to the socket byte by byte, since a
-//! generated type would drop whatever this release does not know.
+//! Peers of other releases, for the tests of any crate: what they send is handed to the socket byte
+//! by byte, since a generated type would drop whatever this release does not know.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -95,7 +95,8 @@ pub async fn session(
     Ok(answer.await?.into_inner())
 }
 
-/// A control plane whose word is whatever `F` makes of an agent's stream. It hands out no certificates.
+/// A control plane that answers whatever `F` makes of an agent's stream. It hands out no
+/// certificates.
 #[derive(Debug, Clone)]
 pub struct Sessions<F>(pub F);
 

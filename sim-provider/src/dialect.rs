@@ -4,8 +4,11 @@ mod anthropic;
 mod cohere;
 mod gemini;
 mod openai;
+mod played;
 mod responses;
 
+use crate::script::Script;
+use played::{Manner, Played};
 use serde_json::{Value, json};
 
 /// Most words that one answer may have, whatever the request says.
@@ -80,6 +83,8 @@ pub(crate) struct Call {
     /// Texts to turn into vectors.
     inputs: usize,
     pub(crate) words: usize,
+    /// The turn of a script that is the answer, if one is.
+    played: Option<Box<Played>>,
 }
 
 impl Route {
@@ -170,6 +175,7 @@ impl Route {
             }
             .clamp(1, MAX_VECTORS),
             words: self.words(&body, default_words),
+            played: None,
         })
     }
 
@@ -262,8 +268,29 @@ impl Dialect {
 }
 
 impl Call {
+    /// Makes a turn of `script` the answer, if the request (`body`) is one that the script is for.
+    pub(crate) fn play(&mut self, script: &Script, body: &[u8]) {
+        if self.operation != Operation::Chat {
+            return;
+        }
+        let body = serde_json::from_slice(body).unwrap_or_default();
+        let manner = Manner {
+            model: &self.model,
+            framing: self.framing,
+            include_usage: self.include_usage,
+        };
+        if let Some(cue) = script.turn(self.dialect, &body) {
+            let played = played::play(self.dialect, cue, &manner);
+            self.words = played.content.len();
+            self.played = Some(Box::new(played));
+        }
+    }
+
     /// The whole answer, for a call that is no stream.
     pub(crate) fn answer(&self, words: usize) -> Value {
+        if let Some(played) = &self.played {
+            return played.whole.clone();
+        }
         let (model, text) = (self.model.as_str(), text(words));
         match (self.dialect, self.operation) {
             (Dialect::OpenAi, Operation::Completion) => openai::completion(model, &text, words),
@@ -284,6 +311,9 @@ impl Call {
 
     /// Frames before the first content. Gemini has none.
     pub(crate) fn opening(&self) -> String {
+        if let Some(played) = &self.played {
+            return played.opening.clone();
+        }
         match self.dialect {
             Dialect::OpenAi if self.operation == Operation::Completion => String::new(),
             Dialect::OpenAi => openai::opening(&self.model),
@@ -296,6 +326,9 @@ impl Call {
 
     /// The content frame of word number `index`.
     pub(crate) fn content(&self, index: usize) -> String {
+        if let Some(played) = &self.played {
+            return played.content.get(index).cloned().unwrap_or_default();
+        }
         let word = word(index);
         match self.dialect {
             Dialect::OpenAi if self.operation == Operation::Completion => {
@@ -311,6 +344,9 @@ impl Call {
 
     /// Frames behind the last content, the terminal signal included.
     pub(crate) fn closing(&self, words: usize) -> String {
+        if let Some(played) = &self.played {
+            return played.closing.clone();
+        }
         match self.dialect {
             Dialect::OpenAi if self.operation == Operation::Completion => {
                 openai::completion_closing(&self.model, words, self.include_usage)

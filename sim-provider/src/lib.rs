@@ -3,7 +3,7 @@
 //! Demonstrations, tests and drills need an upstream whose faults are exact: this status for that
 //! model three times, a hang after the headers, a stream cut behind its second frame. The simulated
 //! provider speaks the dialects of OpenAI (Responses too), Anthropic, Gemini and Cohere below any
-//! path prefix (so one process can play several providers), takes faults at `POST /faults` and lists
+//! path prefix (so one process can play several providers), plays scripted turns with tool calls, takes faults at `POST /faults` and lists
 //! what reached it at `GET /requests`.
 
 mod answer;
@@ -11,10 +11,12 @@ mod clock;
 mod dialect;
 mod fault;
 mod journal;
+mod script;
 mod service;
 
 pub use fault::{Fault, Hang};
 pub use journal::Arrival;
+pub use script::{Script, ScriptError};
 
 use lanekeeper_serve::Limits;
 use service::Provider;
@@ -41,6 +43,8 @@ pub struct Config {
     pub latency: Duration,
     /// Pause between two content frames of a stream. Default zero: all frames are ready at once.
     pub frame_interval: Duration,
+    /// Turns to play to callers that offer the tools it calls. Default none.
+    pub script: Option<Script>,
 }
 
 impl Default for Config {
@@ -50,6 +54,7 @@ impl Default for Config {
             words: 8,
             latency: Duration::ZERO,
             frame_interval: Duration::ZERO,
+            script: None,
         }
     }
 }

@@ -115,7 +115,7 @@ impl Inner {
                 &dialect.error_body(413, "The request is too large."),
             );
         };
-        let call = route.read_call(&body, self.config.words);
+        let mut call = route.read_call(&body, self.config.words);
         let model = call
             .as_ref()
             .map_or_else(|_| String::new(), |call| call.model.clone());
@@ -145,6 +145,9 @@ impl Inner {
             fault: fault.as_ref().map(|fault| fault.id),
         });
         let fault = fault.map(|active| active.fault).unwrap_or_default();
+        if let (Ok(call), Some(script), false) = (&mut call, &self.config.script, fault.empty) {
+            call.play(script, &body);
+        }
         match call {
             Ok(call) => self.answer(&call, &fault).await,
             Err(message) => {

@@ -8,7 +8,8 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::config_store::{Change, ConfigStore, PAGE_MAX, check_text};
+use crate::change::{Change, PAGE_MAX, check_text};
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, from_stored, to_stored};
 use crate::error::Error;
 use crate::idempotency;

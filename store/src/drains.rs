@@ -4,7 +4,8 @@
 use serde_json::json;
 
 use crate::audit::{self, NewEntry};
-use crate::config_store::{Change, ConfigStore, check_text};
+use crate::change::{Change, check_text};
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, to_stored};
 use crate::error::Error;
 

@@ -12,7 +12,7 @@ pub(crate) type Source = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The object named does not exist (404).
-    #[error("there is no {kind} '{id}'")]
+    #[error("{kind} '{id}' not found")]
     NotFound {
         /// What was looked for, a glossary word.
         kind: &'static str,
@@ -20,7 +20,7 @@ pub enum Error {
         id: String,
     },
     /// An object of that name exists already (409).
-    #[error("{kind} {id:?} exists already")]
+    #[error("{kind} {id:?} already exists")]
     Exists {
         /// What was to be created, a glossary word.
         kind: &'static str,
@@ -35,7 +35,7 @@ pub enum Error {
     },
     /// No admin token would remain that lives as long as this one (409). Nothing was written.
     #[error(
-        "this is the last admin token that lives so long: create another admin token that does \
+        "this is the last admin token valid for so long: create another admin token that does \
          not expire, or expires later, before removing it"
     )]
     LastAdmin,
@@ -43,7 +43,7 @@ pub enum Error {
     #[error("this is the last agent of its gateway that takes requests")]
     LastAgent,
     /// A bound on the number of stored objects is reached (409).
-    #[error("there are {max} {kind}s already, which is the most")]
+    #[error("the limit of {max} {kind}s is reached")]
     Full {
         /// What was to be created, a glossary word.
         kind: &'static str,
@@ -52,10 +52,10 @@ pub enum Error {
     },
     /// Another request with the same idempotency key has made this change (409). Nothing was
     /// written.
-    #[error("this change was made by an earlier request with the same key")]
+    #[error("an earlier request with the same key already made this change")]
     AlreadyDone,
     /// The rollout is in a state that does not take the order (409). Nothing was written.
-    #[error("the rollout is {state}, which does not take this order")]
+    #[error("the rollout is {state}, which does not allow this")]
     RolloutState {
         /// The state it is in.
         state: &'static str,

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use crate::audit::{self, NewEntry};
-use crate::config_store::{Change, ConfigStore, PAGE_MAX, check_text};
+use crate::change::{Change, PAGE_MAX, check_text};
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, from_stored, to_stored};
 use crate::error::Error;
+use crate::gateway_row::{KIND, current, labels_of, lock, resource};
 use crate::overrides;
 use crate::revisions::{self, Draft, Revision};
-use crate::rollouts;
-
-/// The glossary word in errors.
-pub(crate) const KIND: &str = "gateway";
+use crate::rollout_rows;
 
 /// What a gateway's columns are read by.
 type GatewayColumns = (String, i64, String, String, i64, i64);
@@ -195,7 +194,7 @@ async fn delete(
     if if_match.is_some_and(|expected| expected != revision) {
         return Err(Error::Conflict { current: revision });
     }
-    rollouts::forget(session, name).await?;
+    rollout_rows::forget(session, name).await?;
     execute!(
         session,
         sqlx::query("DELETE FROM gateways WHERE name = $1").bind(name)
@@ -204,46 +203,4 @@ async fn delete(
     let entry = NewEntry::done("gateway.delete", resource(name), change)
         .before(json!({ "revision": revision, "hash": hash }));
     audit::append(session, entry).await
-}
-
-/// Takes a gateway's lock without drawing a number: the lock is the counter's row.
-pub(crate) async fn lock(session: &mut Session, name: &str) -> Result<(), Error> {
-    execute!(
-        session,
-        sqlx::query("UPDATE revision_counters SET last = last WHERE gateway = $1").bind(name)
-    )?;
-    Ok(())
-}
-
-/// The current revision of a gateway and its hash; `None` when there is no such gateway.
-pub(crate) async fn current(
-    session: &mut Session,
-    name: &str,
-) -> Result<Option<(u64, String)>, Error> {
-    let row: Option<(i64, String)> = fetch!(session, connection => {
-        sqlx::query_as("SELECT revision, hash FROM gateways WHERE name = $1")
-            .bind(name)
-            .fetch_optional(connection)
-    })?;
-    row.map(|(revision, hash)| Ok((from_stored(revision)?, hash)))
-        .transpose()
-}
-
-/// How the audit trail calls a gateway.
-pub(crate) fn resource(name: &str) -> String {
-    format!("gateways/{name}")
-}
-
-/// The labels of a document as JSON text. What is no text is left out: the store does not judge
-/// documents.
-pub(crate) fn labels_of(document: &Value) -> String {
-    let labels: serde_json::Map<String, Value> = document
-        .get("labels")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .filter(|(_, value)| value.is_string())
-        .map(|(key, value)| (key.clone(), value.clone()))
-        .collect();
-    Value::Object(labels).to_string()
 }

@@ -7,21 +7,28 @@
 
 mod agents;
 mod audit;
+mod change;
 mod clock;
 mod config_store;
+mod connect;
+mod control_epoch;
 mod dial;
 mod drains;
 mod engine;
 mod enrolment;
 mod error;
+mod gateway_row;
 mod gateways;
 mod idempotency;
 mod live;
 mod migrations;
 mod outage;
 mod overrides;
+mod publication;
 mod random;
+mod repetition;
 mod revisions;
+mod rollout_rows;
 mod rollouts;
 mod sign_ins;
 #[cfg(feature = "testing")]
@@ -35,23 +42,25 @@ mod tokens;
 
 pub use agents::{AGENT_FACTS_MAX, AgentFacts};
 pub use audit::{AuditEntry, AuditOutcome, AuditVerdict};
-pub use config_store::{Change, ConfigStore, EMBEDDED_FILE, PAGE_MAX, TEXT_MAX};
+pub use change::{Change, IDEMPOTENCY_KEY_MAX, IdempotencyKey, PAGE_MAX, TEXT_MAX};
+pub use config_store::ConfigStore;
+pub use connect::EMBEDDED_FILE;
 pub use enrolment::{
     AUTHORITIES_MAX, Authority, IDENTITIES_MAX, Identity, JOIN_TOKENS_MAX, JoinToken, NewIdentity,
     NewJoinToken, Renewal,
 };
 pub use error::Error;
 pub use gateways::GatewayRow;
-pub use idempotency::{
-    IDEMPOTENCY_KEY_MAX, IDEMPOTENCY_TTL_MS, IDEMPOTENT_ANSWER_MAX, IdempotencyKey, Remembered,
-};
+pub use idempotency::IDEMPOTENCY_TTL_MS;
 pub use live::{
     ANNOUNCE_INTERVAL, Changes, Cursor, HINTS_MAX, Hint, LiveView, MemoryLive, Put, RECORD_TTL,
     RedisLive, RedisLiveOptions, SHARE_OVERDUE, SHARE_TTL, SeenShare, Share,
 };
 pub use overrides::{ALL_STANDING_MAX, NewOverride, OVERRIDES_STANDING_MAX, OverrideRow, Standing};
+pub use repetition::{IDEMPOTENT_ANSWER_MAX, Remembered};
 pub use revisions::Revision;
-pub use rollouts::{Course, RolloutStart, StoredRollout};
+pub use rollout_rows::StoredRollout;
+pub use rollouts::{Course, RolloutStart};
 pub use sign_ins::{SIGN_IN_LIFE, SIGN_INS_MAX, is_sign_in};
 pub use tokens::{ExposeSecret, NewToken, Principal, Role, SecretString, TOKENS_MAX, TokenRow};
 

@@ -6,14 +6,15 @@
 
 use std::collections::BTreeMap;
 
-use lanekeeper_model::{LaneName, OverrideAction, PoolName, StandingOverride};
+use lanekeeper_model::{ActiveOverride, LaneName, OverrideAction, PoolName};
 use serde_json::json;
 
 use crate::audit::{self, NewEntry};
-use crate::config_store::{Change, ConfigStore, PAGE_MAX, check_text};
+use crate::change::{Change, PAGE_MAX, check_text};
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, from_stored, from_stored_opt, to_stored};
 use crate::error::Error;
-use crate::{gateways, random};
+use crate::{gateway_row, random};
 
 /// The glossary word in errors.
 const KIND: &str = "override";
@@ -45,7 +46,7 @@ pub struct OverrideRow {
     /// The gateway whose agents it is for.
     pub gateway: String,
     /// What is ordered, for whom and until when.
-    pub order: StandingOverride,
+    pub order: ActiveOverride,
     /// Why, in the operator's words.
     pub reason: String,
     /// Who gave it.
@@ -294,8 +295,8 @@ async fn create(
     if lock(session, gateway).await?.unwrap_or(0) != seen {
         return Ok(None);
     }
-    if gateways::current(session, gateway).await?.is_none() {
-        return Err(Error::not_found(gateways::KIND, gateway));
+    if gateway_row::current(session, gateway).await?.is_none() {
+        return Err(Error::not_found(gateway_row::KIND, gateway));
     }
     let (standing,): (i64,) = fetch!(session, connection => {
         sqlx::query_as(
@@ -319,7 +320,7 @@ async fn create(
     }
     let row = OverrideRow {
         gateway: gateway.to_owned(),
-        order: StandingOverride {
+        order: ActiveOverride {
             id: random::identifier(),
             number,
             action: new.action,
@@ -441,7 +442,7 @@ fn row_of(columns: OverrideColumns) -> Result<OverrideRow, Error> {
     let damaged = |what: &str| Error::Corrupt(format!("{what} of override {id:?}"));
     Ok(OverrideRow {
         gateway,
-        order: StandingOverride {
+        order: ActiveOverride {
             number: from_stored(number)?,
             action: OverrideAction::from_name(&action).ok_or_else(|| damaged("the action"))?,
             pool: pool.map(PoolName::from),
@@ -463,7 +464,7 @@ fn labels_text(labels: &BTreeMap<String, String>) -> Result<String, Error> {
 
 /// How the audit trail calls an order.
 fn resource(gateway: &str, id: &str) -> String {
-    format!("{}/overrides/{id}", gateways::resource(gateway))
+    format!("{}/overrides/{id}", gateway_row::resource(gateway))
 }
 
 /// What the audit trail keeps of an order.

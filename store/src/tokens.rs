@@ -12,7 +12,8 @@ use subtle::ConstantTimeEq;
 pub use secrecy::{ExposeSecret, SecretString};
 
 use crate::audit::{self, NewEntry};
-use crate::config_store::{Change, ConfigStore, check_text};
+use crate::change::{Change, check_text};
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, from_stored, from_stored_opt, to_stored};
 use crate::error::Error;
 use crate::random;

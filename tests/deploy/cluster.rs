@@ -1,5 +1,5 @@
-//! What a Kubernetes cluster does for its pods: it publishes the keys it signs with, to pods that show a
-//! token, and projects tokens into them.
+//! What a Kubernetes cluster does for its pods: it publishes the keys it signs with, to pods that
+//! show a token, and projects tokens into them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;

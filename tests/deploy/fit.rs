@@ -237,7 +237,7 @@ fn what_agents_show_is_what_the_control_plane_lets_in() {
             .map(|it| &it["serviceAccountToken"])
             .find(|it| !it.is_null());
         let token = token.expect("a projected token");
-        // The program's own word for itself, which the control plane expects unless told otherwise.
+        // The program's own word for itself, which the control plane expects by default.
         assert_eq!(token["audience"], "lanekeeper");
         assert!(
             !plane

@@ -1,5 +1,5 @@
-//! Real processes with the very environment of the manifests, on this machine's addresses and folders: a
-//! fleet comes about by itself.
+//! Real processes with the very environment of the manifests, on this machine's addresses and
+//! folders: a fleet comes about by itself.
 
 use crate::cluster::{Cluster, OWN_TOKEN};
 use crate::manifests::{Workload, list, rendered, string, workloads};
@@ -11,8 +11,8 @@ use std::time::Duration;
 /// Longest wait for something that takes a moment.
 const BOUND: Duration = Duration::from_secs(30);
 
-/// A workload's environment with its folders below `root`, its listeners on free ports, and `changes`
-/// for what only a cluster has.
+/// A workload's environment with its folders below `root`, its listeners on free ports, and
+/// `changes` for what only a cluster has.
 fn environment<'a>(
     workload: &'a Workload,
     root: &Path,

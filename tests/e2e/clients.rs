@@ -1,8 +1,7 @@
 //! The vendors' client packages see no failure while one provider fails in every way.
 
-use lanekeeper_tests::{Fleet, Options, run_clients};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, run_clients};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 const CALLS_PER_FAULT: u64 = 125;
 /// The two lanes of each pool.
@@ -50,13 +49,13 @@ async fn of_all_protocols(agents: usize, breaker: &Value) -> Fleet {
     }
     let put = fleet.put_config(&document, 1).await.unwrap();
     assert!(put.status().is_success(), "{put:?}");
-    fleet.applied(2, agents, Duration::from_secs(20)).await;
+    fleet.applied(2, agents, LIVENESS).await;
     fleet
 }
 
 #[tokio::test]
 async fn real_clients_see_no_failure_of_500_calls_while_one_provider_fails() {
-    // A short cooldown, so that each fault is met again and again and not only until the lane opens.
+    // A short cooldown, so that each fault is met again and not only until the lane opens.
     let breaker = json!({"base_cooldown_secs": 1, "max_cooldown_secs": 2, "jitter_ratio": 0,
         "jitter_floor_secs": 0, "park_secs": 0.2});
     let fleet = of_all_protocols(3, &breaker).await;
@@ -94,7 +93,7 @@ async fn real_clients_see_no_failure_of_500_calls_while_one_provider_fails() {
 }
 
 #[tokio::test]
-async fn a_stream_that_dies_after_content_is_told_to_the_caller_and_not_repeated() {
+async fn a_stream_that_dies_after_content_is_reported_to_the_caller_and_not_repeated() {
     let fleet = of_all_protocols(1, &json!({})).await;
     fleet
         .set_fault(json!({"cut_after_frames": 3}))

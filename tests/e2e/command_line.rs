@@ -1,10 +1,11 @@
 //! The command as people and scripts use it: output, exit codes, and the demonstration as printed.
 
-use lanekeeper_tests::{Fleet, Options, Process, command as lanekeeper, eventually, target_folder};
+use lanekeeper_tests::{
+    Fleet, LIVENESS, Options, Process, command as lanekeeper, eventually, target_folder,
+};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::process::Stdio;
-use std::time::Duration;
 use tokio::process::Command;
 
 fn text(bytes: &[u8]) -> String {
@@ -17,7 +18,7 @@ fn write(path: &Path, document: &Value) -> String {
 }
 
 #[tokio::test]
-async fn check_tells_every_problem_and_exits_with_3() {
+async fn check_reports_every_problem_and_exits_with_3() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(
@@ -111,7 +112,7 @@ async fn apply_changes_a_gateway_and_get_reads_it_back() {
         "{}",
         text(&changed.stdout)
     );
-    fleet.applied(2, 3, Duration::from_millis(500)).await;
+    fleet.applied(2, 3, LIVENESS).await;
 
     let config = lanekeeper(&["get", "config", "edge", "-o", "json"], &environment).await;
     assert_eq!(
@@ -266,7 +267,7 @@ async fn commands_take_what_people_are_used_to_type() {
         assert_eq!(
             *code == 0,
             said.is_empty(),
-            "errors alone are told there: {case}"
+            "only errors are printed there: {case}"
         );
     }
     let agents = lanekeeper(&["get", "agents", "edge", "-o", "name"], &environment).await;
@@ -324,7 +325,7 @@ async fn the_demonstrations_printed_lines_work_as_printed() {
         let view = shell(curls[2]).await;
         serde_json::from_str::<Value>(&view).map_err(|error| format!("{error}: {view}"))
     };
-    let (view, _) = eventually("three live agents", Duration::from_secs(15), || async {
+    let (view, _) = eventually("three live agents", LIVENESS, || async {
         let view = ask().await?;
         if view["agents"]["live"] == 3 {
             Ok(view)
@@ -349,7 +350,7 @@ async fn the_demonstrations_printed_lines_work_as_printed() {
     assert_eq!(fault["status"], 503, "{fault}");
     eventually(
         "the broken lane is open on all agents",
-        Duration::from_secs(40),
+        LIVENESS,
         || async {
             let view = ask().await?;
             let cells = view["cells"].as_array().unwrap();
@@ -366,7 +367,7 @@ async fn the_demonstrations_printed_lines_work_as_printed() {
         "no page at {page}"
     );
     demo.signal("INT").await;
-    assert_eq!(demo.exit_code(Duration::from_secs(10)).await, Some(0));
+    assert_eq!(demo.exit_code(LIVENESS).await, Some(0));
 }
 
 /// Blocks of a page that are marked to be run.

@@ -35,7 +35,7 @@ fn swarm(fleet: &Fleet, seconds: u32) -> tokio::process::Child {
         .unwrap()
 }
 
-fn told(output: &Output) -> Value {
+fn summary(output: &Output) -> Value {
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{log}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {log}"))
@@ -69,15 +69,15 @@ async fn simulated_fleet_is_served_without_an_error() {
     assert_eq!(view["agents"]["live"], AGENTS);
     assert!(!view["cells"].as_array().unwrap().is_empty());
 
-    let told = told(&swarm.wait_with_output().await.unwrap());
-    assert_eq!(told["connected"], AGENTS, "{told}");
-    assert_eq!(told["errors"], 0, "{told}");
-    let count = |name: &str| told[name].as_u64().unwrap();
+    let summary = summary(&swarm.wait_with_output().await.unwrap());
+    assert_eq!(summary["connected"], AGENTS, "{summary}");
+    assert_eq!(summary["errors"], 0, "{summary}");
+    let count = |name: &str| summary[name].as_u64().unwrap();
     // One acknowledgement may cover several reports, and the last ones may be on their way.
-    assert!(count("reports") > AGENTS as u64, "{told}");
-    assert!(count("acks") >= AGENTS as u64, "{told}");
-    assert!(told["ack_p99_ms"].as_f64().is_some() && told["push_p99_ms"].as_f64().is_some());
-    assert_eq!(told["pushes"], AGENTS, "{told}");
+    assert!(count("reports") > AGENTS as u64, "{summary}");
+    assert!(count("acks") >= AGENTS as u64, "{summary}");
+    assert!(summary["ack_p99_ms"].as_f64().is_some() && summary["push_p99_ms"].as_f64().is_some());
+    assert_eq!(summary["pushes"], AGENTS, "{summary}");
 }
 
 #[tokio::test]
@@ -92,10 +92,10 @@ async fn every_simulated_agent_is_back_after_the_server_was_killed() {
     fleet.server.kill().await;
     fleet.restart_server().await.unwrap();
     all_live(&fleet).await;
-    let told = told(&swarm.wait_with_output().await.unwrap());
-    assert_eq!(told["connected"], AGENTS, "{told}");
-    assert_eq!(told["reconnect"]["count"], AGENTS, "{told}");
+    let summary = summary(&swarm.wait_with_output().await.unwrap());
+    assert_eq!(summary["connected"], AGENTS, "{summary}");
+    assert_eq!(summary["reconnect"]["count"], AGENTS, "{summary}");
     for kind in ["protocol", "refused", "rejected"] {
-        assert_eq!(told["errors_by_kind"][kind], Value::Null, "{told}");
+        assert_eq!(summary["errors_by_kind"][kind], Value::Null, "{summary}");
     }
 }

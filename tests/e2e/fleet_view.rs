@@ -1,6 +1,6 @@
 //! What the fleet sees of a failing lane, and how it recovers.
 
-use lanekeeper_tests::{Fleet, Options, eventually, holds_for};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, eventually, holds_for};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ fn breaker() -> Value {
         "trip": {"mode": "consecutive", "consecutive_n": 3}})
 }
 
-/// Sends traffic through every agent until told otherwise, and counts failures.
+/// Sends traffic through every agent until stopped, and counts failures.
 async fn traffic(fleet: &Fleet) -> Result<(), String> {
     for number in 0..fleet.agents.len() {
         if !fleet.chat(number).await {
@@ -76,7 +76,7 @@ async fn an_open_lane_is_seen_on_3_of_3_is_probed_once_a_cooldown_and_closes() {
     fleet.clear_faults().await.unwrap();
     let before = probes.last().unwrap()["seq"].as_u64().unwrap();
     let lifted = Instant::now();
-    eventually("closed on 3 of 3", Duration::from_secs(15), || async {
+    eventually("closed on 3 of 3", LIVENESS, || async {
         traffic(&fleet).await?;
         let cell = cell_state(&fleet).await?;
         if cell["agents"]["closed"] == 3 {
@@ -91,8 +91,8 @@ async fn an_open_lane_is_seen_on_3_of_3_is_probed_once_a_cooldown_and_closes() {
     assert!(first_good.len() >= 3, "each agent's probe reached the lane");
 }
 
-/// Each agent's probes carry its address in no header, so they are told apart by time: three agents
-/// may send at most one probe each within one cooldown.
+/// Each agent's probes carry its address in no header, so they are distinguished by time: three
+/// agents may send at most one probe each within one cooldown.
 fn assert_probes_are_a_cooldown_apart(probes: &[Value], span: Duration) {
     const AGENTS: usize = 3;
     const COOLDOWN_MS: u64 = 2000;

@@ -1,7 +1,7 @@
 //! Control plane and API as processes of their own over PostgreSQL and Redis.
 
 use lanekeeper_store::testing::{PostgresServer, RedisServer};
-use lanekeeper_tests::{Process, eventually, http_client};
+use lanekeeper_tests::{LIVENESS, Process, eventually, http_client};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::time::Duration;
@@ -64,7 +64,8 @@ pub(crate) async fn start(folder: &Path) -> Halves {
 }
 
 impl Halves {
-    /// Starts agents `node-0` and up of the gateway `edge`, in turn on one control plane and the other.
+    /// Starts agents `node-0` and up of the gateway `edge`, in turn on one control plane and the
+    /// other.
     pub(crate) async fn agents(&self, folder: &Path, count: usize) -> Vec<Process> {
         let mut agents = Vec::new();
         for number in 0..count {
@@ -148,10 +149,7 @@ async fn agents_of_either_control_plane_are_seen_by_either_api() {
             Ok(())
         }
     };
-    eventually("both agents on revision 1", Duration::from_secs(15), || {
-        applied(1)
-    })
-    .await;
+    eventually("both agents on revision 1", LIVENESS, || applied(1)).await;
 
     let fault = json!({"model": "a", "status": 503});
     let url = format!("{}/faults", provider.url("sim-provider"));
@@ -182,7 +180,7 @@ async fn agents_of_either_control_plane_are_seen_by_either_api() {
         }
     }
     for replica in 0..2 {
-        eventually("open on both agents", Duration::from_secs(5), || async {
+        eventually("open on both agents", LIVENESS, || async {
             let view = halves.get(replica, "/api/v1/breaker-state?pool=chat").await;
             let cell = view["cells"].get(0).cloned().unwrap_or_default();
             let whole = view["partial"] == false && cell["agents"]["open"] == 2;

@@ -1,6 +1,6 @@
 //! An agent that is killed is stale, and never counted as closed.
 
-use lanekeeper_tests::{Fleet, Options, eventually, holds_for};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, eventually, holds_for};
 use serde_json::Value;
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ async fn agent_states(fleet: &Fleet) -> Vec<String> {
 async fn a_killed_agent_is_stale_within_35_s_and_never_counted_as_closed() {
     let mut fleet = Fleet::start(Options::default()).await.unwrap();
     let counts = |cell: &Value, name: &str| cell["agents"][name].as_u64().unwrap();
-    eventually("closed on 3 of 3", Duration::from_secs(5), || async {
+    eventually("closed on 3 of 3", LIVENESS, || async {
         let cell = fleet
             .cell("chat", "gpt-east")
             .await
@@ -73,7 +73,7 @@ async fn a_killed_agent_is_stale_within_35_s_and_never_counted_as_closed() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_told_to_stop_drains_and_leaves_at_once() {
+async fn an_agent_that_is_asked_to_stop_drains_and_leaves_at_once() {
     let mut fleet = Fleet::start(Options {
         agents: 2,
         ..Options::default()
@@ -81,10 +81,7 @@ async fn an_agent_that_is_told_to_stop_drains_and_leaves_at_once() {
     .await
     .unwrap();
     fleet.agents[0].signal("TERM").await;
-    assert_eq!(
-        fleet.agents[0].exit_code(Duration::from_secs(10)).await,
-        Some(0)
-    );
+    assert_eq!(fleet.agents[0].exit_code(LIVENESS).await, Some(0));
     eventually("one agent is gone", Duration::from_secs(2), || async {
         let mut states = agent_states(&fleet).await;
         states.sort();

@@ -1,6 +1,6 @@
 //! The server is killed: traffic does not notice, agents come back, a restarted agent serves.
 
-use lanekeeper_tests::{Fleet, Options, eventually, holds_for};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, eventually, holds_for};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -16,17 +16,13 @@ async fn sixty_seconds_without_the_server_cost_no_request_and_a_restarted_agent_
     fleet.agents[2].kill().await;
     let restarted = fleet.start_agent(2).await.unwrap();
     fleet.agents[2] = restarted;
-    eventually(
-        "the restarted agent serves",
-        Duration::from_secs(5),
-        || async {
-            if fleet.chat(2).await {
-                Ok(())
-            } else {
-                Err("no good answer".to_owned())
-            }
-        },
-    )
+    eventually("the restarted agent serves", LIVENESS, || async {
+        if fleet.chat(2).await {
+            Ok(())
+        } else {
+            Err("no good answer".to_owned())
+        }
+    })
     .await;
     let url = format!("{}/stats", fleet.agents[2].url("ops"));
     let stats: Value = fleet

@@ -9,6 +9,7 @@
 
 mod bad_input;
 mod clients;
+mod coding_agents;
 mod command_line;
 mod config_push;
 mod enrolment;
@@ -19,11 +20,13 @@ mod lost_agent;
 mod lost_server;
 mod managing;
 mod metrics;
+mod node_packages;
 mod overrides;
 mod recovery;
 mod replicas;
 mod rollouts;
 mod standalone;
 mod traces;
+mod turns;
 mod vendor_packages;
 mod waiting;

@@ -1,13 +1,13 @@
 //! A person manages a fleet from the command line: differences, tokens, agents, a live view.
 
-use lanekeeper_tests::{Fleet, Options, command, eventually, target_folder};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, command, eventually, target_folder};
 use serde_json::{Value, json};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
 
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = LIVENESS;
 
 fn text(output: &Output) -> String {
     let all = [output.stdout.as_slice(), &output.stderr].concat();

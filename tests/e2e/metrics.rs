@@ -1,9 +1,8 @@
 //! The series that real processes print, compared with the page that describes them.
 
-use lanekeeper_tests::{Fleet, Options, Process, repository};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, Process, repository};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 /// Label names by the series' name, and whether each stands on every series of it.
 type Described = BTreeMap<String, BTreeMap<String, bool>>;
@@ -158,7 +157,7 @@ async fn every_series_is_described_and_every_listed_one_is_there() {
         "{}",
         answer.text().await.unwrap()
     );
-    fleet.applied(2, 1, Duration::from_secs(20)).await;
+    fleet.applied(2, 1, LIVENESS).await;
 
     let fault = json!({"model": "gpt-east", "status": 500});
     fleet.set_fault(fault).await.unwrap();

@@ -1,15 +1,16 @@
-//! Operators' orders from the API to every agent: how fast, how they end, and what they do to traffic.
+//! Operators' overrides from the API to every agent: how fast, how they end, and what they do to
+//! traffic.
 
 use crate::halves;
 use futures_util::StreamExt;
-use lanekeeper_tests::{Fleet, Options, Process, command, eventually, holds_for};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, Pace, Process, command, eventually, holds_for};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// The promise is one second; the rest is the tests' own looking and a busy machine.
 const IN_FORCE_BOUND: Duration = Duration::from_secs(2);
 /// Longest wait for a change of state that takes a request or two.
-const BOUND: Duration = Duration::from_secs(10);
+const BOUND: Duration = LIVENESS;
 /// Reconnects are spread over at most 30 s.
 const RETURN_BOUND: Duration = Duration::from_secs(45);
 const OVERRIDES: &str = "/admin/v1/gateways/edge/overrides";
@@ -27,7 +28,7 @@ fn order(action: &str, ttl_secs: u64) -> Value {
         "reason": "the east burns"})
 }
 
-/// Gives an order that must be taken.
+/// Sets an override that must be accepted.
 async fn give(fleet: &Fleet, order: &Value) -> Value {
     let answer = fleet.post(OVERRIDES, order).await.unwrap();
     let status = answer.status();
@@ -81,7 +82,7 @@ async fn ordered(fleet: &Fleet) -> Result<Vec<Value>, String> {
 
 /// Waits until the agents are ordered just that; returns how long that took.
 async fn are_ordered(fleet: &Fleet, wanted: &[Value], bound: Duration) -> Duration {
-    let what = format!("orders are {wanted:?}");
+    let what = format!("overrides are {wanted:?}");
     let ((), took) = eventually(&what, bound, || async {
         match ordered(fleet).await? {
             now if now == wanted => Ok(()),
@@ -123,13 +124,13 @@ async fn arrivals_of_30(fleet: &Fleet, lane: &str) -> usize {
 #[tokio::test]
 async fn order_is_in_force_on_three_agents_within_a_second_and_released_as_fast() {
     let fleet = Fleet::start(Options::default()).await.unwrap();
-    let asked = Instant::now();
+    let (asked, pace) = (Instant::now(), Pace::watch());
     let force_open = give(&fleet, &order("force_open", 300)).await;
     let answered = asked.elapsed();
     are_ordered(&fleet, &vec![json!("force_open"); 3], IN_FORCE_BOUND).await;
     let took = asked.elapsed();
     println!("force_open: answered after {answered:?}, on 3 agents after {took:?}");
-    assert!(took < IN_FORCE_BOUND, "{took:?}");
+    assert!(took < pace.allowed(IN_FORCE_BOUND), "{took:?}");
     assert_eq!(arrivals_of_30(&fleet, "gpt-east").await, 0);
 
     let shown = acks(&fleet, &force_open, "applied", 3).await;
@@ -151,12 +152,12 @@ async fn order_is_in_force_on_three_agents_within_a_second_and_released_as_fast(
     assert!(cell["override"]["expires_in_secs"].as_f64().unwrap() > 250.0);
     assert_eq!(cell["state"], "open", "{cell}");
 
-    let asked = Instant::now();
+    let (asked, pace) = (Instant::now(), Pace::watch());
     release(&fleet, &force_open).await;
     are_ordered(&fleet, &vec![Value::Null; 3], IN_FORCE_BOUND).await;
     let took = asked.elapsed();
     println!("release: on 3 agents after {took:?}");
-    assert!(took < IN_FORCE_BOUND, "{took:?}");
+    assert!(took < pace.allowed(IN_FORCE_BOUND), "{took:?}");
     assert!(arrivals_of_30(&fleet, "gpt-east").await > 5);
     let shown = acks(&fleet, &force_open, "applied", 0).await;
     assert_eq!(shown["state"], "released", "{shown}");
@@ -176,19 +177,19 @@ async fn order_is_in_force_on_three_agents_within_a_second_and_released_as_fast(
         slowest = slowest.max(asked.elapsed());
         release(&fleet, &given).await;
     }
-    println!("slowest of 10 orders: {slowest:?}");
-    assert!(slowest < IN_FORCE_BOUND, "{slowest:?}");
+    println!("slowest of 10 overrides: {slowest:?}");
+    assert!(slowest < pace.allowed(IN_FORCE_BOUND), "{slowest:?}");
 }
 
 #[tokio::test]
 async fn order_ends_by_itself_while_the_server_is_dead_and_does_not_come_back() {
     let mut fleet = Fleet::start(Options::default()).await.unwrap();
     const TTL_SECS: u64 = 6;
-    let given = Instant::now();
+    let (given, pace) = (Instant::now(), Pace::watch());
     let force_open = give(&fleet, &order("force_open", TTL_SECS)).await;
     are_ordered(&fleet, &vec![json!("force_open"); 3], IN_FORCE_BOUND).await;
     fleet.server.kill().await;
-    // One that restarts without the server still obeys what it was told before.
+    // One that restarts without the server still obeys what it received before.
     let kept = fleet.data_dir().with_file_name("cache-2").join("orders");
     eventually("the order is kept", BOUND, || async {
         kept.exists().then_some(()).ok_or("no file".to_owned())
@@ -200,7 +201,7 @@ async fn order_ends_by_itself_while_the_server_is_dead_and_does_not_come_back() 
     let ttl = Duration::from_secs(TTL_SECS);
     holds_for(
         "the order",
-        ttl - given.elapsed() - Duration::from_secs(1),
+        ttl.saturating_sub(given.elapsed() + Duration::from_secs(1)),
         || async {
             let now = ordered(&fleet).await?;
             match now == vec![json!("force_open"); 3] {
@@ -212,8 +213,11 @@ async fn order_ends_by_itself_while_the_server_is_dead_and_does_not_come_back() 
     .await;
     are_ordered(&fleet, &vec![Value::Null; 3], BOUND).await;
     let took = given.elapsed();
-    println!("an order of {ttl:?} ended without the server after {took:?}");
-    assert!(took < ttl + Duration::from_secs(1), "{took:?}");
+    println!("an override of {ttl:?} ended without the server after {took:?}");
+    assert!(
+        took < ttl + pace.allowed(Duration::from_secs(1)),
+        "{took:?}"
+    );
     assert!(arrivals_of_30(&fleet, "gpt-east").await > 5);
 
     fleet.restart_server().await.unwrap();
@@ -501,14 +505,14 @@ async fn order_given_at_one_replica_reaches_agents_of_all_and_is_shown_alike_by_
         eventually("both agents obey", BOUND, all_are)
     };
     ordered(Value::Null).await;
-    let asked = Instant::now();
+    let (asked, pace) = (Instant::now(), Pace::watch());
     let given = post(1, OVERRIDES, &order("drain", 300)).await;
     assert_eq!(given.status(), 201);
     let given: Value = given.json().await.unwrap();
     ordered(json!("drain")).await;
     let took = asked.elapsed();
     println!("over PostgreSQL and Redis: on 2 agents of 2 control planes after {took:?}");
-    assert!(took < IN_FORCE_BOUND, "{took:?}");
+    assert!(took < pace.allowed(IN_FORCE_BOUND), "{took:?}");
     let path = format!("{OVERRIDES}/{}", given["id"].as_str().unwrap());
     for replica in 0..2 {
         eventually("both agents are said to obey", BOUND, || async {
@@ -523,7 +527,7 @@ async fn order_given_at_one_replica_reaches_agents_of_all_and_is_shown_alike_by_
 }
 
 #[tokio::test]
-async fn operator_orders_looks_and_releases_from_the_command_line() {
+async fn an_operator_overrides_looks_and_releases_from_the_command_line() {
     let fleet = Fleet::start(Options::default()).await.unwrap();
     let url = fleet.server.url("http");
     let environment = [
@@ -576,7 +580,7 @@ async fn operator_orders_looks_and_releases_from_the_command_line() {
     assert_eq!((code, said.contains("released")), (0, true), "{said}");
     let (code, said, _) = run(&format!("override release {id}")).await;
     assert_eq!(
-        (code, said.contains("was over already")),
+        (code, said.contains("had already ended")),
         (0, true),
         "{said}"
     );

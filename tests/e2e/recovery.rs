@@ -1,8 +1,7 @@
 //! The end of a cooldown under a crowd.
 
-use lanekeeper_tests::{Fleet, Options, eventually};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, eventually};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 #[tokio::test]
 async fn of_200_concurrent_requests_at_the_end_of_a_cooldown_one_reaches_the_lane() {
@@ -20,7 +19,7 @@ async fn of_200_concurrent_requests_at_the_end_of_a_cooldown_one_reaches_the_lan
         .set_fault(json!({"model": "gpt-east", "status": 503}))
         .await
         .unwrap();
-    eventually("the lane opens", Duration::from_secs(10), || async {
+    eventually("the lane opens", LIVENESS, || async {
         assert!(fleet.chat(0).await);
         cell(&fleet, "gpt-east")
             .await
@@ -41,7 +40,7 @@ async fn of_200_concurrent_requests_at_the_end_of_a_cooldown_one_reaches_the_lan
         .set_fault(json!({"model": "gpt-east", "delay_ms": 700}))
         .await
         .unwrap();
-    eventually("the cooldown ends", Duration::from_secs(10), || async {
+    eventually("the cooldown ends", LIVENESS, || async {
         let remaining = cell(&fleet, "gpt-east").await?["cooldown_remaining_s"].clone();
         if remaining.as_f64() == Some(0.0) {
             Ok(())

@@ -1,12 +1,12 @@
-//! Every replica answers alike: under changes of every kind two APIs over two control planes come to
-//! send the same bytes, but for the moment and the ages.
+//! Every replica answers alike: under changes of every kind two APIs over two control planes come
+//! to send the same bytes, but for the moment and the ages.
 
 use crate::halves::{self, Halves};
 use lanekeeper_tests::{Process, eventually};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Longest wait for both to tell the same of a change. Agents report within 10 s +-10 % without one.
+/// Longest wait for both to show the same after a change. Agents report every 10 s +-10 % else.
 const BOUND: Duration = Duration::from_secs(30);
 const AGENTS: usize = 4;
 
@@ -122,7 +122,7 @@ async fn every_replica_answers_the_same_bytes_but_for_the_time_under_changes() {
     let order = json!({"action": "force_open", "pool": "chat", "lane": "a", "ttl_secs": 600,
         "reason": "a drill"});
     let order = post(format!("{}/edge/overrides", admin(1)), &order).await;
-    alike(&halves, "an order is obeyed by all", |view| {
+    alike(&halves, "an override is obeyed by all", |view| {
         cell(view, "a")["agents"]["overridden"] == AGENTS
     })
     .await;

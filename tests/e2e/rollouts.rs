@@ -2,13 +2,13 @@
 
 use crate::halves;
 use lanekeeper_store::{Change, ConfigStore};
-use lanekeeper_tests::{Fleet, Options, Process, eventually, holds_for};
+use lanekeeper_tests::{Fleet, LIVENESS, Options, Process, eventually, holds_for};
 use serde_json::{Value, json};
 use std::time::Duration;
 
 const ROLLOUTS: &str = "/admin/v1/gateways/edge/rollouts";
 /// Longest wait for a step that needs no hold.
-const STEP_BOUND: Duration = Duration::from_secs(10);
+const STEP_BOUND: Duration = Duration::from_secs(60);
 /// Longest wait for the fleet to be back after the server's death.
 const BACK_BOUND: Duration = Duration::from_secs(60);
 
@@ -212,17 +212,17 @@ async fn a_canary_that_lacks_a_variable_rolls_back_by_itself() {
 }
 
 #[tokio::test]
-async fn a_canary_that_nobody_is_waits_and_is_told_of_until_a_newer_write_or_an_abort() {
+async fn a_canary_that_nobody_is_waits_and_is_reported_until_a_newer_write_or_an_abort() {
     let plan = json!({"canary": {"labels": {"tier": "nobody"}}});
     let fleet = start(staged(0, plan)).await;
     change(&fleet, 1, 7).await;
     let is_waiting =
         |rollout: &Value| rollout["waits_for"] == "a live agent in the stage tier=nobody";
     until(&fleet, 2, "it waits", STEP_BOUND, is_waiting).await;
-    eventually("the metric tells of it", STEP_BOUND, || async {
+    eventually("the metric shows it", STEP_BOUND, || async {
         let metrics = metrics(&fleet).await;
-        let is_told = metrics.contains("lanekeeper_rollouts_waiting 1");
-        is_told.then_some(()).ok_or(metrics)
+        let is_shown = metrics.contains("lanekeeper_rollouts_waiting 1");
+        is_shown.then_some(()).ok_or(metrics)
     })
     .await;
     change(&fleet, 2, 8).await;
@@ -243,7 +243,7 @@ async fn a_canary_that_falls_silent_in_mid_stage_rolls_back_by_itself() {
         agent.signal("STOP").await;
     }
     change(&fleet, 1, 7).await;
-    let bound = Duration::from_secs(30);
+    let bound = LIVENESS;
     let back = until(&fleet, 2, "it is taken back", bound, |rollout| {
         rollout["state"] == "rolled_back"
     })
@@ -284,13 +284,9 @@ async fn a_rising_share_of_exhausted_requests_stops_the_rollout() {
     for _ in 0..10 {
         assert!(!fleet.chat(canary).await);
     }
-    let stopped = until(
-        &fleet,
-        2,
-        "it stopped",
-        Duration::from_secs(30),
-        |rollout| rollout["state"] == "stopped",
-    )
+    let stopped = until(&fleet, 2, "it stopped", LIVENESS, |rollout| {
+        rollout["state"] == "stopped"
+    })
     .await;
     assert_eq!(stopped["stop"]["kind"], "exhausted_share", "{stopped}");
     serve(&fleet, &[1, 1, 2]).await;
@@ -425,21 +421,17 @@ async fn two_replicas_drive_one_rollout() {
         .await;
     assert_eq!(created.unwrap().status(), 201);
     let _agents = halves.agents(folder.path(), 4).await;
-    eventually(
-        "four agents on revision 1",
-        Duration::from_secs(15),
-        || async {
-            let listed = halves.get(0, "/api/v1/agents").await;
-            let listed = listed["agents"].as_array().unwrap();
-            let on_it = listed.iter().filter(|agent| agent["applied_revision"] == 1);
-            let count = on_it.count();
-            if count == 4 {
-                Ok(())
-            } else {
-                Err(count.to_string())
-            }
-        },
-    )
+    eventually("four agents on revision 1", LIVENESS, || async {
+        let listed = halves.get(0, "/api/v1/agents").await;
+        let listed = listed["agents"].as_array().unwrap();
+        let on_it = listed.iter().filter(|agent| agent["applied_revision"] == 1);
+        let count = on_it.count();
+        if count == 4 {
+            Ok(())
+        } else {
+            Err(count.to_string())
+        }
+    })
     .await;
 
     let start = json!({"document": document(7), "plan": staged(2, json!({}))});
@@ -453,7 +445,7 @@ async fn two_replicas_drive_one_rollout() {
         .await
         .unwrap();
     assert_eq!(started.status(), 201, "{}", started.text().await.unwrap());
-    let (_, took) = eventually("it is done", Duration::from_secs(30), || async {
+    let (_, took) = eventually("it is done", LIVENESS, || async {
         let mut counts = Vec::new();
         for replica in 0..2 {
             let rollout = halves.get(replica, &format!("{ROLLOUTS}/2")).await;

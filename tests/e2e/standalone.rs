@@ -1,9 +1,8 @@
 //! An agent alone with a file.
 
-use lanekeeper_tests::{Process, eventually, http_client};
+use lanekeeper_tests::{LIVENESS, Process, eventually, http_client};
 use serde_json::{Value, json};
 use std::path::Path;
-use std::time::Duration;
 
 /// The digest of "SECRET-OF-CALLER".
 const KEY_SHA256: &str = "3ceaad0f05b275e94dfe3e62ac4a67e6e2c4c5060a8e16277f33bf4ab479c058";
@@ -67,16 +66,12 @@ async fn an_agent_serves_its_file_and_keeps_the_running_one_when_a_change_is_bad
     };
     std::fs::write(&file, "gateway: alone\npoools: {}\n").unwrap();
     agent.signal("HUP").await;
-    eventually(
-        "the bad file is refused",
-        Duration::from_secs(5),
-        || async {
-            match metric("lanekeeper_config_rejects_total").await {
-                Some(count) if count >= 1.0 => Ok(()),
-                other => Err(format!("{other:?} rejects")),
-            }
-        },
-    )
+    eventually("the bad file is refused", LIVENESS, || async {
+        match metric("lanekeeper_config_rejects_total").await {
+            Some(count) if count >= 1.0 => Ok(()),
+            other => Err(format!("{other:?} rejects")),
+        }
+    })
     .await;
     assert_eq!(call().await, 200, "the running configuration is gone");
 
@@ -84,7 +79,7 @@ async fn an_agent_serves_its_file_and_keeps_the_running_one_when_a_change_is_bad
     std::fs::write(&file, renamed).unwrap();
     eventually(
         "the good file is taken without a signal",
-        Duration::from_secs(5),
+        LIVENESS,
         || async {
             match call().await {
                 404 => Ok(()),
@@ -105,7 +100,7 @@ async fn an_agent_serves_its_file_and_keeps_the_running_one_when_a_change_is_bad
 }
 
 #[tokio::test]
-async fn a_bad_file_at_start_is_told_with_every_problem() {
+async fn a_bad_file_at_start_is_reported_with_every_problem() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("gateway.yaml");
     std::fs::write(
@@ -192,11 +187,11 @@ async fn no_key_is_ever_logged() {
             ] {
                 let answer = request.send().await.unwrap();
                 let status = answer.status().as_u16();
-                // The lane's own refusal is told once; then it is out.
+                // The lane's own refusal is reported once; then it is out.
                 if *key == KEYS[2] || lane != "refused" {
                     assert_eq!(status == 401, *key == KEYS[2], "{lane}");
                 }
-                // What a provider says of a request is told as it is.
+                // What a provider says of a request is relayed as it is.
                 if lane != "wrong" {
                     seen += &answer.text().await.unwrap();
                 }
@@ -215,6 +210,6 @@ async fn no_key_is_ever_logged() {
     for key in KEYS {
         let line = log.lines().find(|line| line.contains(key));
         assert_eq!(line, None, "{key} is logged");
-        assert!(!seen.contains(key), "{key} is told");
+        assert!(!seen.contains(key), "{key} is shown");
     }
 }

@@ -1,7 +1,7 @@
 //! Agents that start alone, are killed while they write, and are stopped while they stream.
 
 use futures_util::future::join_all;
-use lanekeeper_tests::{Cluster, Process, Written, eventually};
+use lanekeeper_tests::{Cluster, LIVENESS, Process, Written, eventually};
 use serde_json::json;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -191,21 +191,17 @@ async fn an_agent_stopped_with_many_streams_ends_them_whole() {
         assert!(text.trim_end().ends_with("data: [DONE]"), "{text}");
     }
     assert_eq!(cluster.agents[0].exit_code(BOUND).await, Some(0));
-    eventually(
-        "it is gone from the view at once",
-        Duration::from_secs(10),
-        || async {
-            let agents = cluster
-                .get(0, "/api/v1/agents")
-                .await
-                .map_err(|error| error.to_string())?;
-            let mut agents_shown = agents["agents"].as_array().into_iter().flatten();
-            match agents_shown.any(|it| it["name"] == "node-0" && it["state"] == "gone") {
-                true => Ok(()),
-                false => Err(agents.to_string()),
-            }
-        },
-    )
+    eventually("it is gone from the view at once", LIVENESS, || async {
+        let agents = cluster
+            .get(0, "/api/v1/agents")
+            .await
+            .map_err(|error| error.to_string())?;
+        let mut agents_shown = agents["agents"].as_array().into_iter().flatten();
+        match agents_shown.any(|it| it["name"] == "node-0" && it["state"] == "gone") {
+            true => Ok(()),
+            false => Err(agents.to_string()),
+        }
+    })
     .await;
     cluster.agents.remove(0);
     history.judge(&cluster).await;

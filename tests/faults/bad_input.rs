@@ -44,7 +44,7 @@ async fn exchange(address: &str, parts: &[&[u8]]) -> Answer {
     let (mut reader, mut writer) = stream.split();
     let write = async {
         for part in parts {
-            // The server may have answered and closed before it was told everything.
+            // The server may have answered and closed before it received everything.
             if writer.write_all(part).await.is_err() {
                 return;
             }
@@ -166,7 +166,8 @@ async fn the_api_refuses_bombs_floods_and_slow_bodies_and_answers_others_meanwhi
             Written::Confirmed(2)
         );
         drop(slow);
-        // Each of these strangers has the right to write, and so an entry of its own if it got so far.
+        // Each of these strangers has the right to write, and so an entry of its own if it got so
+        // far.
         for _ in 0..SLOW + 6 {
             history.wrote(&Written::Unknown);
         }
@@ -201,7 +202,7 @@ mod frames {
         let (name_length, value_length) = (length(name), length(value));
         assert!(
             name_length < 127 && value_length < 127,
-            "longer than a byte tells"
+            "longer than a byte can count"
         );
         [
             &[0, name_length],
@@ -285,8 +286,8 @@ struct Flooded {
     is_lost: bool,
 }
 
-/// Says it until the other end has enough or the time is over; `listens` says whether the answers are
-/// read meanwhile.
+/// Says it until the other end has enough or the time is over; `listens` says whether the answers
+/// are read meanwhile.
 async fn flood(
     address: &str,
     first: &[u8],
@@ -332,8 +333,8 @@ async fn flood(
     Flooded { said, is_lost }
 }
 
-/// Floods addresses in every way, some listening and some not, one way after the other; each flood must
-/// be broken off, and a revision get through meanwhile.
+/// Floods addresses in every way, some listening and some not, one way after the other; each flood
+/// must be broken off, and a revision get through meanwhile.
 async fn flooded(cluster: &Cluster, history: &History, addresses: &[&str], weight: u64) {
     for (number, (what, first, again)) in floods().into_iter().enumerate() {
         let until = Instant::now() + Duration::from_secs(1);
@@ -355,7 +356,7 @@ async fn unaffected(cluster: &Cluster, history: &History, weight: u64) {
     let document = cluster.document(weight);
     let written = cluster.commit(history, 0, &document).await;
     assert_eq!(written, Written::Confirmed(weight));
-    let took = cluster.converged(weight, Duration::from_secs(5)).await;
+    let took = cluster.converged(weight, BACK).await;
     println!("meanwhile revision {weight} was everywhere after {took:?}");
 }
 

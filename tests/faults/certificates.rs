@@ -1,5 +1,5 @@
-//! Agents whose certificates have ended, come from elsewhere or were revoked: they are kept out, serve
-//! on, and come back with a new token.
+//! Agents whose certificates have ended, come from elsewhere or were revoked: they are kept out,
+//! serve on, and come back with a new token.
 
 use lanekeeper_tests::{Cluster, Process, Written, eventually, holds_for};
 use rcgen::{CertificateParams, KeyPair, SanType};
@@ -31,7 +31,8 @@ fn kept(cluster: &Cluster, number: usize) -> Value {
     serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap()
 }
 
-/// Puts in the place of an agent's certificate one that says the same and that somebody else signed.
+/// Puts in the place of an agent's certificate one that says the same and that somebody else
+/// signed.
 fn forge(cluster: &Cluster, number: usize) {
     let mut state = kept(cluster, number);
     let id = state["kept"]["agent_id"].as_str().unwrap();
@@ -105,7 +106,7 @@ async fn who_has_an_expired_a_foreign_or_a_revoked_certificate_is_kept_out_and_s
     )
     .await;
     for number in 0..3 {
-        cluster.serves(number, 1, Duration::from_secs(1)).await;
+        cluster.serves(number, 1, BOUND).await;
     }
 
     for number in 0..3 {

@@ -2,7 +2,7 @@
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, stream};
-use lanekeeper_tests::{Cluster, Written, eventually};
+use lanekeeper_tests::{Cluster, Pace, Written, eventually};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
@@ -16,11 +16,11 @@ const BOUND: Duration = Duration::from_secs(45);
 async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
     const COMMITS: u64 = 1_000;
     const WRITERS: usize = 8;
-    /// Ten seconds where nothing else runs; the rest is for a machine that builds and tests meanwhile.
+    /// Ten seconds where nothing else runs, and room for a slower machine.
     const COMMITS_BOUND: Duration = Duration::from_secs(60);
     let cluster = Cluster::start(2, 2).await.unwrap();
     let history = cluster.watch();
-    let began = Instant::now();
+    let (began, pace) = (Instant::now(), Pace::watch());
     let mut written: Vec<u64> = stream::iter(0..COMMITS)
         .map(|number| {
             let (cluster, history) = (&cluster, &history);
@@ -43,7 +43,7 @@ async fn a_thousand_commits_in_a_row_end_with_the_newest_on_every_agent() {
         .await;
     let took = began.elapsed();
     println!("{COMMITS} commits in {took:?}");
-    assert!(took <= COMMITS_BOUND, "{took:?}");
+    assert!(took <= pace.allowed(COMMITS_BOUND), "{took:?}");
     written.sort_unstable();
     assert_eq!(
         written,
@@ -113,18 +113,22 @@ async fn poison_is_refused_whole_by_the_api_and_past_it_by_every_agent() {
     let history = cluster.watch();
     let good = cluster.document(2);
     for (what, document) in &poison(&good) {
-        assert_eq!(
-            cluster.commit(&history, 0, document).await,
-            Written::Refused(400),
-            "{what}"
-        );
+        // On a busy machine the largest of them takes longer than a client waits.
+        eventually(what, BOUND, || async {
+            match cluster.commit(&history, 0, document).await {
+                Written::Refused(400) => Ok(()),
+                Written::Unknown => Err("no answer".to_owned()),
+                other => panic!("{what}: {other:?}"),
+            }
+        })
+        .await;
     }
     let huge = json!({"gateway": "edge", "labels": {"x": "y".repeat(16 << 20)}});
     assert_eq!(
         cluster.commit(&history, 0, &huge).await,
         Written::Refused(413)
     );
-    cluster.converged(1, Duration::from_secs(1)).await;
+    cluster.converged(1, BOUND).await;
     // What never passed the API: a bug there, a newer release, a hand in the database.
     let mut newest = 1;
     for (what, document) in &poison(&good) {
@@ -144,7 +148,7 @@ async fn poison_is_refused_whole_by_the_api_and_past_it_by_every_agent() {
         })
         .await;
     }
-    cluster.converged(1, Duration::from_secs(1)).await;
+    cluster.converged(1, BOUND).await;
     assert_eq!(
         cluster.commit(&history, 0, &good).await,
         Written::Confirmed(newest + 1),
@@ -214,11 +218,11 @@ async fn a_revision_that_the_canary_refuses_goes_no_further_and_is_taken_back() 
     .await;
     history.wrote(&Written::Confirmed(back));
     cluster.converged(back, BOUND).await;
-    let told = (0..4).filter(|number| {
+    let asked = (0..4).filter(|number| {
         let log = cluster.folder().join(format!("agent-{number}.log"));
         std::fs::read_to_string(log).unwrap().contains("refused")
     });
-    assert_eq!(told.count(), 1, "only the canary was asked");
+    assert_eq!(asked.count(), 1, "only the canary was asked");
     history.judge(&cluster).await;
 }
 

@@ -4,7 +4,7 @@ use futures_util::{StreamExt, future, stream};
 use lanekeeper_proto::FleetClient;
 use lanekeeper_proto::message::{FromAgent, FromServer, GoodbyeReason};
 use lanekeeper_tests::{
-    Cluster, FaultProxy, GATEWAY, Written, eventually, holds_for, target_folder,
+    Cluster, FaultProxy, GATEWAY, Pace, Written, eventually, holds_for, target_folder,
 };
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -65,7 +65,7 @@ async fn a_herd_comes_back_spread_over_time_even_when_its_server_dies_again() {
         .unwrap();
     let _swarm = swarm(proxy.address(), HERD, 0.02);
     sessions(&cluster, HERD + 1, BACK).await;
-    let history = cluster.watch();
+    let (history, pace) = (cluster.watch(), Pace::watch());
 
     let first = Instant::now();
     cluster.control_planes[0].kill().await;
@@ -78,11 +78,13 @@ async fn a_herd_comes_back_spread_over_time_even_when_its_server_dies_again() {
     println!("all back {:?} after the second death", second.elapsed());
     let third = Instant::now();
     cluster.control_planes[0].signal("TERM").await;
-    let ended = cluster.control_planes[0].exit_code(GRACE).await;
+    let ended = cluster.control_planes[0]
+        .exit_code(pace.allowed(GRACE))
+        .await;
     assert_eq!(ended, Some(0), "an orderly end with {HERD} sessions");
     cluster.restart_control_plane(0).await.unwrap();
     sessions(&cluster, HERD + 1, BACK).await;
-    println!("all back {:?} after it was told to end", third.elapsed());
+    println!("all back {:?} after it was asked to stop", third.elapsed());
 
     let dials: Vec<_> = proxy
         .accepted()
@@ -106,7 +108,9 @@ async fn a_herd_comes_back_spread_over_time_even_when_its_server_dies_again() {
             dials.len()
         );
         assert!(dials.len() >= HERD, "everybody dials again");
-        assert!(most <= HERD / 3, "{most} dials within {span:?}");
+        // A machine that stands still for a moment takes the dials of that moment at once.
+        let allowed = (HERD / 3) as f64 * pace.stretch();
+        assert!((most as f64) <= allowed, "{most} dials within {span:?}");
     }
     history.judge(&cluster).await;
 }
@@ -201,7 +205,7 @@ async fn two_processes_of_one_name_are_two_agents_and_a_copied_instance_is_refus
         panic!("the copy of a living instance is let in");
     };
     assert_eq!(goodbye.reason, GoodbyeReason::Duplicate);
-    eventually("every API tells of the copy", BACK, || async {
+    eventually("every API shows the copy", BACK, || async {
         for api in [0, 1] {
             let path = format!("/api/v1/agents/{instance}");
             let agent = cluster.get(api, &path).await.map_err(|e| e.to_string())?;
@@ -301,7 +305,7 @@ async fn every_api_shows_one_picture_under_load() {
     })
     .await;
     let looks = async {
-        let began = Instant::now();
+        let (began, pace) = (Instant::now(), Pace::watch());
         let before = settled.lock().await.0.clone();
         let (mut looks, mut alike, mut changed, mut apart) = (0, 0, false, None::<Instant>);
         while began.elapsed() < Duration::from_secs(10) {
@@ -316,13 +320,13 @@ async fn every_api_shows_one_picture_under_load() {
                 Some(difference) => {
                     println!("{difference}");
                     let since = *apart.get_or_insert_with(Instant::now);
-                    assert!(since.elapsed() <= APART_MAX, "{difference}");
+                    assert!(since.elapsed() <= pace.allowed(APART_MAX), "{difference}");
                 }
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         assert!(changed, "there was nothing to disagree about");
-        (looks, alike)
+        (looks, alike, pace.stretch())
     };
     let change = async {
         tokio::time::sleep(Duration::from_secs(3)).await;
@@ -336,8 +340,12 @@ async fn every_api_shows_one_picture_under_load() {
         let answer = given.json(&order).send().await.unwrap();
         assert_eq!(answer.status(), 201, "{}", answer.text().await.unwrap());
     };
-    let ((looks, alike), ()) = future::join(looks, change).await;
+    let ((looks, alike, stretch), ()) = future::join(looks, change).await;
     println!("{alike} of {looks} looks alike");
-    assert!(alike * 10 >= looks * 9, "{alike} of {looks} looks alike");
+    let apart = f64::from(looks - alike);
+    assert!(
+        apart * 10.0 <= f64::from(looks) * stretch,
+        "{alike} of {looks} looks alike"
+    );
     history.judge(&cluster).await;
 }

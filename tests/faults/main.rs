@@ -1,4 +1,5 @@
-//! Harm done to a running installation, and what must hold all the same: see [`lanekeeper_tests::History`].
+//! Harm done to a running installation, and what must hold all the same: see
+//! [`lanekeeper_tests::History`].
 
 #![allow(
     clippy::unwrap_used,
@@ -46,8 +47,8 @@ fn hello(instance: &str) -> Hello {
     }
 }
 
-/// Writes a document that the API would refuse on top of revision `base`, as a bug or a newer release
-/// might; the new revision.
+/// Writes a document that the API would refuse on top of revision `base`, as a bug or a newer
+/// release might; the new revision.
 async fn past_the_api(cluster: &Cluster, history: &History, base: u64, document: &Value) -> u64 {
     let store = ConfigStore::connect(&cluster.database).await.unwrap();
     let hash = lanekeeper_model::content_hash(document);

@@ -1,5 +1,5 @@
-//! What networks and frozen peers do to sessions: silence that neither end notices, resets, latency,
-//! readers that do not read.
+//! What networks and frozen peers do to sessions: silence that neither end notices, resets,
+//! latency, readers that do not read.
 
 use futures_util::{StreamExt, stream};
 use lanekeeper_model::Report;
@@ -119,7 +119,7 @@ async fn resets() {
 
     proxy.delay(Duration::from_millis(200));
     let revision = commit(&cluster, &history, 9).await;
-    let took = cluster.converged(revision, Duration::from_secs(5)).await;
+    let took = cluster.converged(revision, BACK).await;
     println!("with 200 ms each way after {took:?}");
     cluster.all_live(BACK).await;
     history.judge(&cluster).await;
@@ -160,7 +160,7 @@ async fn deaf_readers() {
         let Written::Confirmed(revision) = written else {
             panic!("{written:?}")
         };
-        let took = cluster.converged(revision, Duration::from_secs(15)).await;
+        let took = cluster.converged(revision, BACK).await;
         println!("the one that reads has it after {took:?}");
     };
     // What readers are sent first must be too much for them.

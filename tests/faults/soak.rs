@@ -1,6 +1,6 @@
-//! Harm of all kinds, several at a time, in an order that nobody chose: for as long as it is asked to
-//! (`SOAK_SECONDS`), from a seed that is printed and can be given again (`SOAK_SEED`). What processes
-//! make of the harm differs from run to run all the same.
+//! Harm of all kinds, several at a time, in random sequence: for as long as it is asked to
+//! (`SOAK_SECONDS`), from a seed that is printed and can be given again (`SOAK_SEED`). What
+//! processes make of the harm differs from run to run all the same.
 
 use lanekeeper_tests::{Cluster, FaultProxy, GATEWAY, History, Written, eventually};
 use rand::rngs::StdRng;

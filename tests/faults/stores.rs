@@ -2,7 +2,6 @@
 
 use lanekeeper_tests::{Cluster, History, Written, eventually};
 use serde_json::Value;
-use std::time::Duration;
 
 use crate::{HEALED, written_again};
 
@@ -47,7 +46,7 @@ async fn redis_stopped_flushed_and_frozen_costs_the_view_its_wholeness_and_nothi
         cluster.commit(&history, 0, &document).await,
         Written::Confirmed(2)
     );
-    cluster.converged(2, Duration::from_secs(10)).await;
+    cluster.converged(2, HEALED).await;
     cluster.redis.0.thaw();
     partial(&cluster, false).await;
 
@@ -58,7 +57,7 @@ async fn redis_stopped_flushed_and_frozen_costs_the_view_its_wholeness_and_nothi
         cluster.commit(&history, 1, &document).await,
         Written::Confirmed(3)
     );
-    cluster.converged(3, Duration::from_secs(10)).await;
+    cluster.converged(3, HEALED).await;
     cluster.redis.0.start_again().await;
     partial(&cluster, false).await;
     cluster.all_live(HEALED).await;
@@ -74,7 +73,7 @@ async fn redis_stopped_flushed_and_frozen_costs_the_view_its_wholeness_and_nothi
         cluster.commit(&history, 0, &document).await,
         Written::Confirmed(4)
     );
-    cluster.converged(4, Duration::from_secs(10)).await;
+    cluster.converged(4, HEALED).await;
     cluster
         .redis
         .0
@@ -91,7 +90,7 @@ async fn redis_stopped_flushed_and_frozen_costs_the_view_its_wholeness_and_nothi
         cluster.commit(&history, 0, &document).await,
         Written::Confirmed(5)
     );
-    cluster.converged(5, Duration::from_secs(10)).await;
+    cluster.converged(5, HEALED).await;
     partial(&cluster, false).await;
     cluster.all_live(HEALED).await;
     history.judge(&cluster).await;
@@ -178,7 +177,7 @@ async fn a_restored_backup_begins_an_epoch_in_which_agents_go_back_to_what_it_ho
     // a copy that lags behind.
     let config: Value = cluster.get(0, "/admin/v1/gateways/edge").await.unwrap();
     assert_eq!(config["revision"], 2);
-    cluster.converged(5, Duration::from_secs(1)).await;
+    cluster.converged(5, HEALED).await;
     history.epoch_ends();
     let url = format!(
         "{}/admin/v1/control-epoch/renew",

@@ -10,15 +10,21 @@
 //! | I6 | nothing keeps requests from a sound lane but an operator's order in its time |
 //! | I7 | at most one probe runs per cell |
 //! | I8 | every write has exactly one entry in the audit trail |
+//! | I9 | a restarted agent obeys the overrides that it kept, for what is left of them |
 
 use crate::store::{Done, Store};
 use lanekeeper_breaker::limits::PROBE_LEASE_MIN;
-use lanekeeper_model::{AgentRecord, CellReport, LaneName, Override, PoolName, Report};
+use lanekeeper_model::{
+    AgentRecord, CellReport, LaneName, Override, OverrideAction, PoolName, Report,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What the receive times of servers may be off by: their clocks differ.
 pub const CLOCKS_DIFFER: Duration = Duration::from_secs(4);
+/// What is left of an override is kept in whole milliseconds.
+const CLOCK_STEP: Duration = Duration::from_millis(10);
+
 /// An invariant was broken.
 #[derive(Debug, Clone)]
 pub struct Violation {
@@ -172,6 +178,30 @@ impl Judge {
         if !justified {
             let what = format!("{instance} refuses {cell:?} without an order in its time");
             self.broken("I6", what);
+        }
+    }
+
+    /// An agent has started with `kept` overrides on its disk, with their ends.
+    pub fn starts(
+        &mut self,
+        instance: &str,
+        cells: &[CellReport],
+        kept: &[(Override, Duration)],
+        now: Duration,
+    ) {
+        let active = kept.iter().filter(|(active, until)| {
+            active.action != OverrideAction::Reset && *until > now + CLOCK_STEP
+        });
+        for (active, _) in active {
+            let ignored = cells.iter().find(|cell| {
+                let in_pool = active.pool.as_ref().is_none_or(|pool| *pool == cell.pool);
+                in_pool && cell.lane == active.lane && cell.override_action.is_none()
+            });
+            if let Some(cell) = ignored {
+                let (id, pool, lane) = (&active.id, &cell.pool, &cell.lane);
+                let what = format!("{instance} forgets the override {id} on {pool}/{lane}");
+                self.broken("I9", what);
+            }
         }
     }
 

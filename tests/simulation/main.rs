@@ -125,6 +125,7 @@ fn every_broken_rule_is_noticed() {
         (Sabotage::ServeConnectedOnly, "I6", 100),
         (Sabotage::TwoProbes, "I7", 107),
         (Sabotage::ForgetKeys, "I8", 104),
+        (Sabotage::ForgetOverrides, "I9", 100),
     ];
     for (sabotage, invariant, first) in rules {
         let broken = broken_by(sabotage, first);

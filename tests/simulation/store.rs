@@ -5,7 +5,7 @@ use crate::documents::GATEWAY;
 use lanekeeper_model::rollout::{
     NewRollout, Rollout, RolloutOrder, RolloutPlan, cells_of_document,
 };
-use lanekeeper_model::{OverrideAction, PoolName, StandingOverride, content_hash};
+use lanekeeper_model::{ActiveOverride, OverrideAction, PoolName, content_hash};
 use lanekeeper_store::{AgentFacts, Course, OverrideRow, Revision, Standing, StoredRollout};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -213,7 +213,7 @@ impl Store {
                 let id = format!("order-{request}");
                 let row = OverrideRow {
                     gateway: GATEWAY.to_owned(),
-                    order: StandingOverride {
+                    order: ActiveOverride {
                         id: id.clone(),
                         number,
                         action: *action,

@@ -16,10 +16,10 @@ use crate::plan::{self, Deed};
 use crate::reader::Reader;
 use crate::store::{Done, Store, Write};
 use agents::Node;
-use lanekeeper_agent::simulation::Kept;
+use lanekeeper_agent::simulation::{Kept, KeptOverrides};
 use lanekeeper_control_plane::simulation::Due;
-use lanekeeper_model::AgentRecord;
 use lanekeeper_model::rollout::{Rollout, Transition};
+use lanekeeper_model::{AgentRecord, Override};
 use lanekeeper_store::{AgentFacts, Hint};
 use replicas::{Host, Work};
 use std::cmp::Reverse;
@@ -64,6 +64,8 @@ pub enum Sabotage {
     ForgetSessions,
     /// Hints of orders are all there is, and they do not survive a reconnect.
     DropOrders,
+    /// A restarted agent does not read the overrides that it kept.
+    ForgetOverrides,
 }
 
 /// What is simulated.
@@ -116,6 +118,12 @@ enum Event {
         agent: usize,
         life: u32,
         kept: Kept,
+    },
+    KeptOverrides {
+        agent: usize,
+        life: u32,
+        kept: KeptOverrides,
+        given: Vec<(Override, Duration)>,
     },
     Request {
         agent: usize,
@@ -431,6 +439,12 @@ impl World {
                 self.with_agent(agent, life, event, |it, agent| it.tried(agent, trial));
             }
             Event::Kept { agent, life, kept } => self.keep(agent, life, kept),
+            Event::KeptOverrides {
+                agent,
+                life,
+                kept,
+                given,
+            } => self.keep_overrides(agent, life, kept, given),
             Event::Request { agent, life } => self.with_agent(agent, life, event, Self::request),
             Event::Settle {
                 agent,

@@ -1,7 +1,7 @@
 //! A whole installation of replicas: PostgreSQL and Redis of its own, several control planes and
 //! APIs, agents spread over the control planes, a simulated provider.
 
-use crate::{History, Process, command, eventually, http_client};
+use crate::{Process, command, eventually, http_client};
 use anyhow::Context;
 use lanekeeper_store::testing::{PostgresServer, RedisServer};
 use serde_json::{Value, json};
@@ -376,8 +376,8 @@ impl Cluster {
         Ok(answer.error_for_status()?.json().await?)
     }
 
-    /// Writes a document through one API, whatever revision is current, and records what came of it.
-    pub async fn commit(&self, history: &History, api: usize, document: &Value) -> Written {
+    /// Writes a document through one API, whatever revision is current.
+    pub(crate) async fn put(&self, api: usize, document: &Value) -> Written {
         let url = format!(
             "{}/admin/v1/gateways/{GATEWAY}/config",
             self.apis[api].url("http")
@@ -390,7 +390,7 @@ impl Cluster {
             .json(document)
             .send()
             .await;
-        let written = match answer {
+        match answer {
             Ok(answer) if answer.status() == 200 => match answer.json::<Value>().await {
                 Ok(body) => Written::Confirmed(body["revision"].as_u64().unwrap_or_default()),
                 Err(_) => Written::Unknown,
@@ -399,9 +399,7 @@ impl Cluster {
                 Written::Refused(answer.status().as_u16())
             }
             Ok(_) | Err(_) => Written::Unknown,
-        };
-        history.wrote(&written);
-        written
+        }
     }
 
     /// One series of a process's metrics, as it is written before its value.
@@ -487,12 +485,6 @@ impl Cluster {
         })
         .await;
         took
-    }
-
-    /// Begins to send requests, to look and to record.
-    #[must_use]
-    pub fn watch(&self) -> History {
-        History::begin(self)
     }
 }
 

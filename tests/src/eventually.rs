@@ -1,7 +1,12 @@
 //! Waiting on a predicate with a bound, instead of sleeping.
 
+use crate::Pace;
 use std::future::Future;
 use std::time::{Duration, Instant};
+
+/// The bound for what must happen but was not promised within a time: generous, as other work may
+/// take this machine meanwhile.
+pub const LIVENESS: Duration = Duration::from_secs(60);
 
 const POLL_INTERVAL: Duration = Duration::from_millis(40);
 
@@ -9,7 +14,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(40);
 ///
 /// # Panics
 ///
-/// After `bound`, with the last reason that `check` gave for not being satisfied.
+/// After `bound`, longer as this machine is busy meanwhile ([`Pace`]), with the last reason that
+/// `check` gave for not being satisfied.
 pub async fn eventually<T, F>(
     what: &str,
     bound: Duration,
@@ -18,14 +24,15 @@ pub async fn eventually<T, F>(
 where
     F: Future<Output = Result<T, String>>,
 {
-    let start = Instant::now();
+    let (start, pace) = (Instant::now(), Pace::default());
     loop {
         let reason = match check().await {
             Ok(value) => return (value, start.elapsed()),
             Err(reason) => reason,
         };
+        pace.look();
         assert!(
-            start.elapsed() < bound,
+            start.elapsed() < pace.allowed(bound),
             "not within {bound:?}: {what}; last seen: {reason}"
         );
         tokio::time::sleep(POLL_INTERVAL).await;

@@ -16,7 +16,7 @@ const UNDERWAY_MAX: usize = 256;
 
 /// What happens to the bytes.
 #[derive(Debug, Clone, Copy, Default)]
-struct Weather {
+struct Condition {
     held: bool,
     delay: Duration,
     /// Grows with each cut: connections of an earlier number end.
@@ -27,7 +27,7 @@ struct Weather {
 #[derive(Debug)]
 pub struct FaultProxy {
     address: String,
-    weather: watch::Sender<Weather>,
+    condition: watch::Sender<Condition>,
     accepted: Arc<Mutex<Vec<Instant>>>,
     _relaying: JoinSet<()>,
 }
@@ -41,7 +41,7 @@ impl FaultProxy {
     pub async fn start(upstream: &str) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
-        let (weather, seen) = watch::channel(Weather::default());
+        let (condition, seen) = watch::channel(Condition::default());
         let accepted = Arc::<Mutex<Vec<Instant>>>::default();
         let (book, upstream) = (Arc::clone(&accepted), upstream.to_owned());
         let mut relaying = JoinSet::new();
@@ -56,7 +56,7 @@ impl FaultProxy {
         });
         Ok(Self {
             address,
-            weather,
+            condition,
             accepted,
             _relaying: relaying,
         })
@@ -70,22 +70,25 @@ impl FaultProxy {
 
     /// Passes nothing on from now, neither bytes nor ends, while all connections stay.
     pub fn hold(&self) {
-        self.weather.send_modify(|weather| weather.held = true);
+        self.condition
+            .send_modify(|condition| condition.held = true);
     }
 
     /// Undoes [`FaultProxy::hold`]; what was held back goes on its way.
     pub fn release(&self) {
-        self.weather.send_modify(|weather| weather.held = false);
+        self.condition
+            .send_modify(|condition| condition.held = false);
     }
 
     /// Lets every byte take this long.
     pub fn delay(&self, delay: Duration) {
-        self.weather.send_modify(|weather| weather.delay = delay);
+        self.condition
+            .send_modify(|condition| condition.delay = delay);
     }
 
     /// Resets every connection, at both ends.
     pub fn cut(&self) {
-        self.weather.send_modify(|weather| weather.cuts += 1);
+        self.condition.send_modify(|condition| condition.cuts += 1);
     }
 
     /// When connections were accepted, in order.
@@ -96,9 +99,9 @@ impl FaultProxy {
     }
 }
 
-async fn relay(mut near: TcpStream, upstream: String, weather: watch::Receiver<Weather>) {
-    let cuts = weather.borrow().cuts;
-    let mut cut = weather.clone();
+async fn relay(mut near: TcpStream, upstream: String, condition: watch::Receiver<Condition>) {
+    let cuts = condition.borrow().cuts;
+    let mut cut = condition.clone();
     let Ok(mut far) = TcpStream::connect(upstream).await else {
         return;
     };
@@ -108,13 +111,13 @@ async fn relay(mut near: TcpStream, upstream: String, weather: watch::Receiver<W
         let (far_read, far_write) = far.split();
         let both = async {
             tokio::join!(
-                pump(near_read, far_write, weather.clone()),
-                pump(far_read, near_write, weather.clone())
+                pump(near_read, far_write, condition.clone()),
+                pump(far_read, near_write, condition.clone())
             )
         };
         tokio::select! {
             _ = both => false,
-            _ = cut.wait_for(|weather| weather.cuts > cuts) => true,
+            _ = cut.wait_for(|condition| condition.cuts > cuts) => true,
         }
     };
     if is_cut {
@@ -127,19 +130,19 @@ async fn relay(mut near: TcpStream, upstream: String, weather: watch::Receiver<W
 async fn pump(
     from: impl AsyncRead + Unpin,
     to: impl AsyncWrite + Unpin,
-    weather: watch::Receiver<Weather>,
+    condition: watch::Receiver<Condition>,
 ) {
     let (sender, receiver) = mpsc::channel(UNDERWAY_MAX);
     tokio::join!(
-        take_in(from, sender, weather.clone()),
-        pass_on(receiver, to, weather)
+        take_in(from, sender, condition.clone()),
+        pass_on(receiver, to, condition)
     );
 }
 
 async fn take_in(
     mut from: impl AsyncRead + Unpin,
     sender: mpsc::Sender<(Instant, Vec<u8>)>,
-    mut weather: watch::Receiver<Weather>,
+    mut condition: watch::Receiver<Condition>,
 ) {
     loop {
         let mut chunk = vec![0; CHUNK_BYTES];
@@ -147,7 +150,11 @@ async fn take_in(
             return;
         };
         chunk.truncate(length);
-        let Ok(delay) = weather.wait_for(|now| !now.held).await.map(|now| now.delay) else {
+        let Ok(delay) = condition
+            .wait_for(|now| !now.held)
+            .await
+            .map(|now| now.delay)
+        else {
             return;
         };
         if sender.send((Instant::now() + delay, chunk)).await.is_err() {
@@ -159,15 +166,16 @@ async fn take_in(
 async fn pass_on(
     mut receiver: mpsc::Receiver<(Instant, Vec<u8>)>,
     mut to: impl AsyncWrite + Unpin,
-    mut weather: watch::Receiver<Weather>,
+    mut condition: watch::Receiver<Condition>,
 ) {
     while let Some((due, chunk)) = receiver.recv().await {
         tokio::time::sleep_until(due.into()).await;
-        if weather.wait_for(|now| !now.held).await.is_err() || to.write_all(&chunk).await.is_err() {
+        if condition.wait_for(|now| !now.held).await.is_err() || to.write_all(&chunk).await.is_err()
+        {
             return;
         }
     }
-    if weather.wait_for(|now| !now.held).await.is_ok() {
+    if condition.wait_for(|now| !now.held).await.is_ok() {
         let _ = to.shutdown().await;
     }
 }

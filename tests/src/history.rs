@@ -35,7 +35,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const PROBING_CALLERS: usize = 3;
 /// How long the first probe may take: the ill lane's cooldown is a second.
 const PROBE_PATIENCE: Duration = Duration::from_secs(20);
-/// The header by which the provider tells whose request arrives.
+/// The header by which the provider knows whose request arrives.
 const SENDER: &str = "story-agent";
 
 /// A running record; the watching ends with it.
@@ -48,8 +48,24 @@ pub struct History {
     has_probes: bool,
 }
 
+impl Cluster {
+    /// Begins to send requests, to look and to record.
+    #[must_use]
+    pub fn watch(&self) -> History {
+        History::begin(self)
+    }
+
+    /// Writes a document through one API, whatever revision is current, and records what came of
+    /// it.
+    pub async fn commit(&self, history: &History, api: usize, document: &Value) -> Written {
+        let written = self.put(api, document).await;
+        history.wrote(&written);
+        written
+    }
+}
+
 impl History {
-    pub(crate) fn begin(cluster: &Cluster) -> Self {
+    fn begin(cluster: &Cluster) -> Self {
         let mut history = Self {
             book: Arc::default(),
             watchers: JoinSet::new(),

@@ -8,18 +8,24 @@ mod eventually;
 mod fault_proxy;
 mod fleet;
 mod history;
+mod node;
+mod pace;
 mod process;
 mod python;
+mod scripted;
 
 pub use binary::{repository, target_folder};
 pub use cluster::{Cluster, GATEWAY, Written};
 pub use command::command;
-pub use eventually::{eventually, holds_for};
+pub use eventually::{LIVENESS, eventually, holds_for};
 pub use fault_proxy::FaultProxy;
 pub use fleet::{Fleet, Options};
 pub use history::History;
+pub use node::{run_npm_package, run_npm_program};
+pub use pace::Pace;
 pub use process::Process;
 pub use python::{Tally, run_clients, run_routes};
+pub use scripted::{FIRST_LANE, LaneCall, SCRIPTED_POOL, ScriptedLanes};
 
 /// A client for plain HTTP with a bound on each request.
 ///

@@ -11,9 +11,10 @@ pub(crate) use set::CellSet;
 
 use crate::clock;
 use crate::observe::metrics::{AttemptOutcome, CellSeries};
+use crate::proof::{Circumstances, Proof};
 use lanekeeper_breaker::{
-    Admission, Cause, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State,
-    StreamDeath, Ticket, Transition, View,
+    Admission, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State, Ticket,
+    Transition, View,
 };
 use lanekeeper_model::report::CauseReport;
 use lanekeeper_model::{CellReport, LaneName, PoolName, ProviderName};
@@ -23,79 +24,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// What an attempt proved, before the policy of the cell that hears it is asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Proof {
-    /// The lane answered whole.
-    Success,
-    /// The lane failed in passing.
-    Transient {
-        cause: Cause,
-        retry_after: Option<Duration>,
-    },
-    /// The lane's credential or account is refused.
-    HardDown { cause: Cause },
-    /// The caller's request was at fault, with the status it was told so.
-    ClientFault { status: u16 },
-    /// Nothing.
-    Neutral,
-}
-
-/// Circumstances that turn a failure into no evidence.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Circumstances {
-    /// The answer broke after its first content.
-    pub(crate) after_content: bool,
-    /// Another lane has failed this request with the same 5xx before.
-    pub(crate) repeated: bool,
-}
-
-impl Proof {
-    /// The outcome under `policy`.
-    fn outcome(self, policy: &Policy, circumstances: Circumstances) -> Outcome {
-        match self {
-            Self::Success => Outcome::Success,
-            Self::Neutral => Outcome::Neutral,
-            Self::HardDown { cause } => match policy.status_is_failure(cause.status) {
-                Some(false) => Outcome::Neutral,
-                Some(true) | None => Outcome::HardDown { cause },
-            },
-            Self::Transient { cause, retry_after } => {
-                let excused = (circumstances.after_content
-                    && policy.stream_death == StreamDeath::Neutral)
-                    || (circumstances.repeated && policy.poison_guard)
-                    || policy.status_is_failure(cause.status) == Some(false);
-                if excused {
-                    Outcome::Neutral
-                } else {
-                    Outcome::Transient { cause, retry_after }
-                }
-            }
-            Self::ClientFault { status } => {
-                let listed = policy
-                    .failure_status_codes
-                    .as_ref()
-                    .is_some_and(|codes| codes.contains(&status));
-                if listed {
-                    Outcome::Transient {
-                        cause: Cause::with_status(lanekeeper_breaker::CauseKind::Status, status),
-                        retry_after: None,
-                    }
-                } else {
-                    Outcome::Neutral
-                }
-            }
-        }
-    }
-}
-
 /// A cell with its policy, under one lock.
 struct Guarded {
     cell: Cell,
     policy: Arc<Policy>,
-    /// The operator's order the cell was given last.
-    order: Option<Override>,
-    /// Until when the fleet's hint holds.
+    /// The override the cell was given last.
+    active_override: Option<Override>,
+    /// Until when the fleet's advisory holds.
     advised_until: Option<Instant>,
     /// What opened the cell, until it closes.
     opened: Option<Transition>,
@@ -138,7 +73,7 @@ impl CellSlot {
             guarded: Mutex::new(Guarded {
                 cell: Cell::new(Arc::clone(&policy), now),
                 policy,
-                order: None,
+                active_override: None,
                 advised_until: None,
                 opened: None,
             }),
@@ -176,7 +111,7 @@ impl CellSlot {
     pub(crate) fn admit(&self, now: Instant, lease: Duration) -> Admission {
         let admission = self.guarded.lock().cell.admit(now, lease);
         if let Admission::Probe(_, Some(transition)) = &admission {
-            self.tell(transition);
+            self.publish(transition);
         }
         admission
     }
@@ -185,7 +120,7 @@ impl CellSlot {
     pub(crate) fn admit_degraded(&self, now: Instant, lease: Duration) -> Admission {
         let admission = self.guarded.lock().cell.admit_degraded(now, lease);
         if let Admission::Probe(_, Some(transition)) = &admission {
-            self.tell(transition);
+            self.publish(transition);
         }
         admission
     }
@@ -194,7 +129,7 @@ impl CellSlot {
     pub(crate) fn commit(&self, ticket: &mut Ticket, now: Instant) {
         let transition = self.guarded.lock().cell.commit(ticket, now);
         self.content_came(ticket, now);
-        self.tell_if(transition);
+        self.publish_if(transition);
     }
 
     /// Notes how long the attempt's first content took. That is all there is to do at the commit of
@@ -236,7 +171,7 @@ impl CellSlot {
         if let Some(series) = &self.series {
             series.attempt(attempt, disposition);
         }
-        self.tell_if(transition);
+        self.publish_if(transition);
         whole_lane
     }
 
@@ -246,7 +181,7 @@ impl CellSlot {
         if let Some(series) = &self.series {
             series.attempt(AttemptOutcome::Neutral, None);
         }
-        self.tell_if(transition);
+        self.publish_if(transition);
     }
 
     /// Counts a request that found the cell refusing.
@@ -342,13 +277,13 @@ impl CellSlot {
         }
     }
 
-    fn tell_if(&self, transition: Option<Transition>) {
+    fn publish_if(&self, transition: Option<Transition>) {
         if let Some(transition) = &transition {
-            self.tell(transition);
+            self.publish(transition);
         }
     }
 
-    fn tell(&self, transition: &Transition) {
+    fn publish(&self, transition: &Transition) {
         match transition.to {
             State::Open => self.guarded.lock().opened = Some(*transition),
             State::Closed => self.guarded.lock().opened = None,
@@ -387,7 +322,7 @@ fn state_number(state: State) -> f64 {
 pub(crate) fn override_action(view: &View) -> Option<String> {
     view.override_
         .as_ref()
-        .map(|order| order.action.as_str().to_owned())
+        .map(|active| active.action.as_str().to_owned())
 }
 
 fn millis(duration: Duration) -> u64 {

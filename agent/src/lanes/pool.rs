@@ -9,12 +9,12 @@ pub(crate) mod rotation;
 mod select;
 
 use crate::lanes::cells::{CellSet, CellSlot};
-use crate::lanes::lane::Permit;
-use crate::lanes::snapshot::Lane;
+use crate::lanes::lane::Lane;
+use crate::lanes::lane::state::Permit;
 use crate::observe::metrics::PoolMetrics;
 use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::{
-    Affinity, Failover, OnAuthDown, OnExhausted, Protocol, Strategy, UpstreamCredentials,
+    Affinity, Failover, OnAuthDown, OnExhausted, Protocol, Strategy, Timeouts, UpstreamCredentials,
 };
 use parking_lot::Mutex;
 use rotation::Rotation;
@@ -80,8 +80,7 @@ pub(crate) struct Member {
     /// Listed under the pool's exclusions: never selected.
     pub(crate) excluded: bool,
     pub(crate) context_max: Option<u64>,
-    pub(crate) attempt_timeout: Option<Duration>,
-    pub(crate) first_content_timeout: Option<Duration>,
+    pub(crate) timeouts: Timeouts,
 }
 
 impl Member {
@@ -92,7 +91,8 @@ impl Member {
 
     /// The longest time one attempt may take to show its headers, which a probe's lease covers.
     pub(crate) fn lease(&self) -> Duration {
-        self.attempt_timeout.unwrap_or_default()
+        let headers = self.timeouts.streaming_headers;
+        headers.max(self.timeouts.whole_headers).unwrap_or_default()
     }
 
     fn permit(&self, in_turn: bool) -> Option<Permit> {

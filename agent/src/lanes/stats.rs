@@ -3,7 +3,8 @@
 mod words;
 
 use crate::lanes::cells::CellSlot;
-use crate::lanes::snapshot::{Lane, Provider};
+use crate::lanes::lane::Lane;
+use crate::lanes::provider::Provider;
 use lanekeeper_breaker::{Selectable, State, View};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use serde::Serialize;
@@ -89,10 +90,10 @@ pub struct CellStats {
     pub cause: Option<CauseStats>,
     /// Why the cell is as it is, in a sentence; null when there is nothing to say.
     pub why: Option<String>,
-    /// The operator's order in force.
+    /// The operator's override in force.
     #[serde(rename = "override")]
     pub override_action: Option<String>,
-    /// Seconds until that order ends by itself.
+    /// Seconds until that override ends by itself.
     pub override_remaining_s: Option<f64>,
     /// Seconds the fleet's hint stays in force.
     pub advisory: Option<f64>,
@@ -186,8 +187,8 @@ fn down_reason(lane: &Lane, now: Instant) -> Option<String> {
         .and_then(|view| view.cause)
         .map(words::hard_down);
     let ordered = || {
-        let mut orders = views.iter().filter(|view| view.state == State::Open);
-        orders.find_map(|view| view.override_.as_ref().map(words::ordered))
+        let mut overridden = views.iter().filter(|view| view.state == State::Open);
+        overridden.find_map(|view| view.override_.as_ref().map(words::ordered))
     };
     hard_down.or_else(ordered)
 }

@@ -10,9 +10,8 @@ mod labels;
 mod outcomes;
 
 pub(crate) use handles::{CellMetrics, CellSeries, PoolMetrics, ProviderMetrics};
-pub(crate) use outcomes::{AttemptOutcome, RequestOutcome};
+pub(crate) use outcomes::{AttemptOutcome, ProbeOutcome, RequestOutcome};
 
-use crate::probe::ProbeOutcome;
 use handles::LazySeries;
 use histogram::{Edges, Histogram};
 use labels::{
@@ -24,7 +23,7 @@ use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -70,156 +69,83 @@ pub(crate) struct Metrics {
     panics: Counter,
 }
 
+/// Adds families to a registry, one a line.
+struct Table<'a>(&'a mut Registry);
+
+impl Table<'_> {
+    fn family<M: Metric + Clone>(&mut self, name: &str, help: &str, family: &M) {
+        self.0.register(name, help, family.clone());
+    }
+}
+
 impl Metrics {
     /// Registers every family.
     pub(crate) fn new() -> Self {
+        let mut metrics = Self::unregistered();
         let mut registry = Registry::with_prefix(PREFIX);
-        let requests = Family::<PoolOutcomeLabels, Counter>::default();
-        let failovers = Family::<PoolReasonLabels, Counter>::default();
-        let request_seconds = Histograms::new_with_constructor(Edges(&REQUEST_SECONDS));
-        let first_content_seconds = Histograms::new_with_constructor(Edges(&REQUEST_SECONDS));
-        let overhead_seconds = Histograms::new_with_constructor(Edges(&OVERHEAD_SECONDS));
-        let disconnects = Family::<PoolLabels, Counter>::default();
-        let queued = Family::<PoolLabels, Gauge>::default();
-        let metrics = Self {
-            attempts: Family::default(),
-            failures: Family::default(),
-            state: Family::default(),
-            transitions: Family::default(),
-            trips: Family::default(),
-            rejects: Family::default(),
-            refusals: Family::default(),
-            provider_state: Family::default(),
-            provider_transitions: Family::default(),
-            provider_trips: Family::default(),
-            inflight: Family::default(),
-            permits: Family::default(),
-            probes: Family::default(),
-            config_revision: Gauge::default(),
-            config_rejects: Counter::default(),
-            reports: Counter::default(),
-            panics: Counter::default(),
-            registry: Registry::default(),
-            requests,
-            failovers,
-            queued,
-            request_seconds,
-            first_content_seconds,
-            overhead_seconds,
-            disconnects,
-        };
-        registry.register("requests", "Requests of callers", metrics.requests.clone());
-        registry.register(
-            "refusals",
-            "Requests refused before a pool was found for them",
-            metrics.refusals.clone(),
-        );
-        registry.register("attempts", "Attempts on lanes", metrics.attempts.clone());
-        registry.register(
-            "failures",
-            "Attempts that did not succeed, by what they proved",
-            metrics.failures.clone(),
-        );
-        registry.register(
-            "failovers",
-            "Requests that went on to another member",
-            metrics.failovers.clone(),
-        );
-        registry.register(
-            "breaker_state",
-            "0 closed, 0.5 half-open, 1 open",
-            metrics.state.clone(),
-        );
-        registry.register(
-            "breaker_transitions",
-            "State changes of cells",
-            metrics.transitions.clone(),
-        );
-        registry.register(
-            "breaker_trips",
-            "Changes of cells from closed to open",
-            metrics.trips.clone(),
-        );
-        registry.register(
-            "breaker_rejects",
-            "Requests that found a member refused by its cell",
-            metrics.rejects.clone(),
-        );
-        registry.register(
-            "provider_breaker_state",
-            "0 closed, 0.5 half-open, 1 open; of providers with a breaker of their own",
-            metrics.provider_state.clone(),
-        );
-        registry.register(
-            "provider_breaker_transitions",
-            "State changes of providers' own cells",
-            metrics.provider_transitions.clone(),
-        );
-        registry.register(
-            "provider_breaker_trips",
-            "Changes of providers' own cells from closed to open",
-            metrics.provider_trips.clone(),
-        );
-        registry.register(
-            "lane_inflight",
-            "Attempts that hold a permit",
-            metrics.inflight.clone(),
-        );
-        registry.register(
-            "lane_permits_available",
-            "Permits left on lanes with a limit",
-            metrics.permits.clone(),
-        );
-        registry.register("probes", "Active probes of lanes", metrics.probes.clone());
-        registry.register(
-            "pool_queued",
-            "Requests that wait for a permit",
-            metrics.queued.clone(),
-        );
-        registry.register(
-            "request_seconds",
-            "From the request's head to the end of its answer",
-            metrics.request_seconds.clone(),
-        );
-        registry.register(
-            "time_to_first_content_seconds",
-            "From the request's head to its first content",
-            metrics.first_content_seconds.clone(),
-        );
-        registry.register(
-            "overhead_seconds",
-            "From the request's head to the first attempt's dispatch, body upload excluded",
-            metrics.overhead_seconds.clone(),
-        );
-        registry.register(
-            "client_disconnects",
-            "Callers that left before their answer ended",
-            metrics.disconnects.clone(),
-        );
-        registry.register(
-            "config_revision",
-            "The revision that is served",
-            metrics.config_revision.clone(),
-        );
-        registry.register(
-            "config_rejects",
-            "Revisions that were refused",
-            metrics.config_rejects.clone(),
-        );
-        registry.register(
-            "reports",
-            "Reports sent to the control plane",
-            metrics.reports.clone(),
-        );
-        registry.register(
-            "panics",
-            "Faults of the agent that ended a request of a caller",
-            metrics.panics.clone(),
-        );
+        metrics.register(&mut registry);
+        metrics.registry = registry;
+        metrics
+    }
+
+    fn unregistered() -> Self {
         Self {
-            registry,
-            ..metrics
+            registry: Registry::default(),
+            request_seconds: Histograms::new_with_constructor(Edges(&REQUEST_SECONDS)),
+            first_content_seconds: Histograms::new_with_constructor(Edges(&REQUEST_SECONDS)),
+            overhead_seconds: Histograms::new_with_constructor(Edges(&OVERHEAD_SECONDS)),
+            requests: Default::default(),
+            refusals: Default::default(),
+            attempts: Default::default(),
+            failures: Default::default(),
+            failovers: Default::default(),
+            state: Default::default(),
+            transitions: Default::default(),
+            trips: Default::default(),
+            rejects: Default::default(),
+            provider_state: Default::default(),
+            provider_transitions: Default::default(),
+            provider_trips: Default::default(),
+            inflight: Default::default(),
+            permits: Default::default(),
+            probes: Default::default(),
+            queued: Default::default(),
+            disconnects: Default::default(),
+            config_revision: Default::default(),
+            config_rejects: Default::default(),
+            reports: Default::default(),
+            panics: Default::default(),
         }
+    }
+
+    /// The table of families: each one's name, its help text and where it is counted.
+    #[rustfmt::skip]
+    fn register(&self, registry: &mut Registry) {
+        let mut add = Table(registry);
+        add.family("requests", "Requests of callers", &self.requests);
+        add.family("refusals", "Requests refused before a pool was found for them", &self.refusals);
+        add.family("attempts", "Attempts on lanes", &self.attempts);
+        add.family("failures", "Attempts that did not succeed, by what they proved", &self.failures);
+        add.family("failovers", "Requests that went on to another member", &self.failovers);
+        add.family("breaker_state", "0 closed, 0.5 half-open, 1 open", &self.state);
+        add.family("breaker_transitions", "State changes of cells", &self.transitions);
+        add.family("breaker_trips", "Changes of cells from closed to open", &self.trips);
+        add.family("breaker_rejects", "Requests that found a member refused by its cell", &self.rejects);
+        add.family("provider_breaker_state", "0 closed, 0.5 half-open, 1 open; of providers with a breaker of their own", &self.provider_state);
+        add.family("provider_breaker_transitions", "State changes of providers' own cells", &self.provider_transitions);
+        add.family("provider_breaker_trips", "Changes of providers' own cells from closed to open", &self.provider_trips);
+        add.family("lane_inflight", "Attempts that hold a permit", &self.inflight);
+        add.family("lane_permits_available", "Permits left on lanes with a limit", &self.permits);
+        add.family("probes", "Active probes of lanes", &self.probes);
+        add.family("pool_queued", "Requests that wait for a permit", &self.queued);
+        add.family("request_seconds", "From the request's head to the end of its answer", &self.request_seconds);
+        add.family("time_to_first_content_seconds", "From the request's head to its first content", &self.first_content_seconds);
+        add.family("overhead_seconds", "From the request's head to the first attempt's dispatch, body upload excluded", &self.overhead_seconds);
+        add.family("client_disconnects", "Callers that left before their answer ended", &self.disconnects);
+        add.family("config_revision", "The revision that is served", &self.config_revision);
+        add.family("config_rejects", "Revisions that were refused", &self.config_rejects);
+        add.family("reports", "Reports sent to the control plane", &self.reports);
+        add.family("panics", "Faults of the agent that ended a request of a caller", &self.panics);
     }
 
     /// The handles of one pool's series, created now if they are new.

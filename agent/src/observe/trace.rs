@@ -10,9 +10,8 @@
 mod attempt;
 mod context;
 
-pub(crate) use attempt::AttemptTrace;
+pub(crate) use attempt::{AttemptTrace, Destination};
 
-use crate::lanes::snapshot::Lane;
 use crate::observe::metrics::RequestOutcome;
 use http::header::HOST;
 use http::uri::Authority;
@@ -142,13 +141,13 @@ impl RequestTrace {
     }
 
     /// Begins the span of one attempt.
-    pub(crate) fn attempt(&self, lane: &Lane, pool: &str) -> AttemptTrace {
+    pub(crate) fn attempt(&self, destination: &Destination<'_>) -> AttemptTrace {
         let (number, dialect) = {
             let mut open = self.0.open.lock();
             open.attempts = open.attempts.saturating_add(1);
             (open.attempts, open.dialect)
         };
-        AttemptTrace::begin(self.clone(), lane, pool, dialect, number)
+        AttemptTrace::begin(self.clone(), destination, dialect, number)
     }
 
     /// Takes over what an attempt that was answered has been told.

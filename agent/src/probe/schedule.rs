@@ -3,7 +3,7 @@
 //! A lane keeps its turn through revisions that do not concern its probes, so that frequent
 //! revisions neither starve nor multiply them.
 
-use super::ProbeOutcome;
+use crate::observe::metrics::ProbeOutcome;
 use lanekeeper_model::LaneName;
 use lanekeeper_model::gateway::{BaseUrl, Health, Protocol};
 use std::collections::{BTreeMap, BTreeSet};

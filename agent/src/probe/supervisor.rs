@@ -1,10 +1,12 @@
 //! The one task that runs all probes and follows the configuration.
 
 use super::schedule::{Plan, Schedule, Turn};
-use super::{Finding, ProbeOutcome, Probing, ask, book, is_wanted};
+use super::{Finding, Probing, ask, book, is_wanted};
 use crate::clock;
-use crate::lanes::snapshot::{Lane, Snapshot};
-use crate::plane::Inner;
+use crate::lanes::lane::Lane;
+use crate::lanes::served::Served;
+use crate::lanes::snapshot::Snapshot;
+use crate::observe::metrics::ProbeOutcome;
 use crate::upstream::Client;
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -20,24 +22,23 @@ const PROBES_MAX: usize = 64;
 
 /// Runs the agent's probes until it is dropped, and the running ones with it. Every worker calls
 /// it; one at a time gets its turn, and another goes on when that one ends.
-pub(crate) async fn supervise(inner: &Inner, client: &Client) {
-    let probing = inner.probing();
+pub(crate) async fn supervise(served: &Served, probing: &Probing, client: &Client) {
     let _turn = probing.turn.lock().await;
     let mut schedule = Schedule::default();
     let mut running = FuturesUnordered::new();
-    let mut served: Option<Arc<Snapshot>> = None;
+    let mut current: Option<Arc<Snapshot>> = None;
     loop {
-        let snapshot = inner.snapshot();
-        if !is_same(served.as_ref(), snapshot.as_ref()) {
-            served = snapshot;
-            let wanted = plans(served.as_deref());
+        let snapshot = served.snapshot();
+        if !is_same(current.as_ref(), snapshot.as_ref()) {
+            current = snapshot;
+            let wanted = plans(current.as_deref());
             forget(probing, &wanted);
             schedule.reconcile(wanted, clock::now(), clock::jitter);
         }
         while running.len() < PROBES_MAX
             && let Some(turn) = schedule.begin(clock::now())
         {
-            let lane = served
+            let lane = current
                 .as_ref()
                 .and_then(|snapshot| find(snapshot, &turn.lane));
             let chance = clock::jitter();
@@ -48,7 +49,7 @@ pub(crate) async fn supervise(inner: &Inner, client: &Client) {
                         outcome: ProbeOutcome::Skipped,
                         verdict: None,
                     };
-                    conclude(inner, &mut schedule, &turn, &lane, &skipped);
+                    conclude(served, probing, &mut schedule, &turn, &lane, &skipped);
                 }
                 Some((Call::Rest, _)) | None => {
                     schedule.end(&turn, None, clock::now(), chance);
@@ -62,10 +63,10 @@ pub(crate) async fn supervise(inner: &Inner, client: &Client) {
             () = probing.configured.notified() => {}
             Some((turn, found)) = running.next(), if !running.is_empty() => {
                 // Its cells are those of the revision that is served now.
-                let lane = served.as_ref().and_then(|snapshot| find(snapshot, &turn.lane));
+                let lane = current.as_ref().and_then(|snapshot| find(snapshot, &turn.lane));
                 match (lane, found) {
                     (Some(lane), Some(finding)) => {
-                        conclude(inner, &mut schedule, &turn, &lane, &finding);
+                        conclude(served, probing, &mut schedule, &turn, &lane, &finding);
                     }
                     _ => {
                         schedule.end(&turn, None, clock::now(), clock::jitter());
@@ -95,10 +96,17 @@ async fn run(client: &Client, lane: Arc<Lane>, turn: Turn) -> (Turn, Option<Find
     (turn, finding)
 }
 
-/// Books a finding, and tells of it when it is news.
-fn conclude(inner: &Inner, schedule: &mut Schedule, turn: &Turn, lane: &Lane, finding: &Finding) {
+/// Books a finding, and logs it when it is news.
+fn conclude(
+    served: &Served,
+    probing: &Probing,
+    schedule: &mut Schedule,
+    turn: &Turn,
+    lane: &Lane,
+    finding: &Finding,
+) {
     // The lane may have left with a revision that is served already.
-    if turn.cancelled.is_cancelled() || !inner.count_probe(lane.name(), finding.outcome) {
+    if turn.cancelled.is_cancelled() || !served.count_probe(lane.name(), finding.outcome) {
         schedule.end(turn, None, clock::now(), clock::jitter());
         return;
     }
@@ -109,7 +117,7 @@ fn conclude(inner: &Inner, schedule: &mut Schedule, turn: &Turn, lane: &Lane, fi
         .as_ref()
         .map_or("none", |verdict| verdict.cause.kind.as_str());
     let status = finding.verdict.as_ref().and_then(|verdict| verdict.status);
-    note(inner.probing(), lane, finding.outcome, status);
+    note(probing, lane, finding.outcome, status);
     let (name, provider) = (lane.name(), &lane.provider.name);
     let (outcome, status) = (finding.outcome.as_str(), status.unwrap_or_default());
     match finding.outcome {

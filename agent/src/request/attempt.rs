@@ -6,7 +6,7 @@
 mod opening;
 
 use crate::clock;
-use crate::lanes::snapshot::Lane;
+use crate::lanes::lane::Lane;
 use crate::observe::trace::AttemptTrace;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
@@ -385,8 +385,8 @@ async fn whole(
     }
 }
 
-/// Judges a document in a content coding that nobody asked for. It is decoded only to be judged: the
-/// caller gets it as it came. A coding that is not known leaves bytes that are no document.
+/// Judges a document in a content coding that nobody asked for. It is decoded only to be judged:
+/// the caller gets it as it came. A coding that is not known leaves bytes that are no document.
 fn inspect_encoded(
     rules: Rules<'_>,
     dialect: Dialect,

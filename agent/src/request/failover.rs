@@ -5,29 +5,30 @@
 //! covers hops, fallback pools and the queue together.
 
 use crate::clock;
-use crate::lanes::cells::{Circumstances, Proof};
-use crate::lanes::grant::Grant;
+use crate::lanes::attempt_guard::AttemptGuard;
+use crate::lanes::lane::Lane;
 use crate::lanes::pool::{Chosen, Demand, Exhaustion, Member, Pool};
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
-use crate::request::attempt::{self, Answer, AnswerBody, Asked, Attempted, Bounds};
+use crate::observe::trace::Destination;
+use crate::request::attempt::{self, Answer, AnswerBody, Asked, Bounds};
+use crate::request::guard::RequestGuard;
 use crate::request::ingress::budget::Share;
-use crate::request::relay::{Origin, Relay, proof_of};
 use crate::request::reply::{self, Body, Provenance, RequestId};
-use crate::request::visit::Visit;
 use crate::upstream::Client;
 use http::{HeaderValue, Response};
-use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::PoolName;
-use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, UpstreamCredentials};
-use lanekeeper_protocol::classify::{Disposition, Verdict};
+use lanekeeper_model::gateway::UpstreamCredentials;
 use lanekeeper_protocol::error_body::ErrorKind;
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod conclude;
 mod exhausted;
+
+use conclude::{Conclusion, Retries, Retry};
 
 /// Retry-After when no member gives a better one: all are dead or out of budget.
 const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
@@ -49,11 +50,13 @@ pub(crate) struct Job {
 
 /// What the attempts so far have shown.
 #[derive(Default)]
-struct Course {
+struct Progress {
     /// Lanes tried, over all pools.
     tried: Vec<u32>,
     /// The 5xx statuses this request has met, and where, for the poison guard.
     statuses: Vec<(u32, u16)>,
+    /// A lane was benched for its credential or account.
+    hard_down: bool,
     /// The largest context that was too small.
     larger_than: Option<u64>,
     /// Attempts made.
@@ -72,18 +75,18 @@ enum Last {
     None,
     /// A failure without more to say.
     Failed,
-    /// "Too many requests", with the wait it asked for.
+    /// "Too many requests", with the Retry-After hint.
     RateLimited(Option<Duration>),
     /// The gateway's credential was refused.
     Auth,
-    /// The request is too long; the lane's own words.
+    /// The request is too long; the lane's own message.
     TooLong(Option<Box<Answer>>),
 }
 
 /// What one attempt leads to.
 enum Step {
     Done(Response<Body>),
-    Next(Box<Visit>),
+    Next(Box<RequestGuard>),
 }
 
 /// One request on its way.
@@ -98,17 +101,17 @@ struct Route<'a> {
     members_tried: u32,
     /// Why the last member did not serve.
     reason: Option<&'static str>,
-    course: Course,
+    progress: Progress,
 }
 
 /// Serves one request on `pool`. `waited` is what the caller took to send its body.
 pub(crate) async fn run(
     job: Box<Job>,
     pool: Arc<Pool>,
-    mut visit: Box<Visit>,
+    mut request: Box<RequestGuard>,
     waited: Duration,
 ) -> Response<Body> {
-    visit.enter(&pool.state);
+    request.enter(&pool.state);
     let now = clock::now();
     let mut route = Route {
         job: &job,
@@ -117,32 +120,32 @@ pub(crate) async fn run(
         session: session(&pool, &job.asked),
         members_tried: 0,
         reason: None,
-        course: Course::default(),
+        progress: Progress::default(),
         pool,
     };
-    visit.dispatched(waited, now);
-    let cut = visit.cut();
+    request.dispatched(waited, now);
+    let shutdown = request.shutdown();
     let served = {
-        let mut serving = pin!(route.serve(visit));
-        poll_fn(|cx| cut.bound(serving.as_mut().poll(cx))).await
+        let mut serving = pin!(route.serve(request));
+        poll_fn(|cx| shutdown.bound(serving.as_mut().poll(cx))).await
     };
     // A caller that still waits when the agent ends is told so; its attempt is given up.
     served.unwrap_or_else(|| route.refuse(&ErrorKind::ShuttingDown))
 }
 
 impl Route<'_> {
-    async fn serve(&mut self, mut visit: Box<Visit>) -> Response<Body> {
+    async fn serve(&mut self, mut request: Box<RequestGuard>) -> Response<Body> {
         loop {
             let chosen = match self.choose().await {
                 Ok(chosen) => chosen,
-                Err(exhaustion) => return self.give_up(exhaustion, *visit),
+                Err(exhaustion) => return self.give_up(exhaustion, *request),
             };
             if let Some(reason) = self.reason.take() {
-                visit.count_failover(reason);
+                request.count_failover(reason);
             }
-            match self.attempt(chosen, visit).await {
+            match self.attempt(chosen, request).await {
                 Step::Done(response) => return response,
-                Step::Next(back) => visit = back,
+                Step::Next(back) => request = back,
             }
         }
     }
@@ -150,8 +153,8 @@ impl Route<'_> {
     fn demand(&self, in_turn: bool) -> Demand<'_> {
         Demand {
             protocol: self.job.asked.dialect.protocol(),
-            tried: &self.course.tried,
-            larger_than: self.course.larger_than,
+            tried: &self.progress.tried,
+            larger_than: self.progress.larger_than,
             session: self.session.as_deref(),
             endpoint: self.job.asked.dialect.endpoint_name(),
             in_turn,
@@ -159,100 +162,70 @@ impl Route<'_> {
     }
 
     /// Tries the chosen member, in place again where the pool says so.
-    async fn attempt(&mut self, chosen: Chosen, visit: Box<Visit>) -> Step {
+    async fn attempt(&mut self, chosen: Chosen, mut request: Box<RequestGuard>) -> Step {
         let pool = Arc::clone(&self.pool);
         let Some(member) = pool.members.get(chosen.position) else {
-            return Step::Next(visit);
+            return Step::Next(request);
         };
-        let passthrough = pool.upstream_credentials == UpstreamCredentials::Passthrough;
-        self.course.tried.push(member.lane.number);
+        self.progress.tried.push(member.lane.number);
         self.members_tried += 1;
-        self.course.lane = Some(member.lane.header.clone());
-        let mut grant = chosen.grant;
-        let mut retries = pool.failover.same_lane_retries;
-        // An empty answer is asked for once more where the provider says so.
-        let mut asked_again = false;
+        self.progress.lane = Some(member.lane.header.clone());
+        let mut guard = chosen.guard;
+        let mut left = Retries::of(&pool);
         loop {
-            self.course.attempts += 1;
-            if let Some(trace) = visit.trace() {
-                grant.traced(trace.attempt(&member.lane, &pool.name));
+            self.progress.attempts += 1;
+            if let Some(trace) = request.trace() {
+                guard.traced(trace.attempt(&destination(&member.lane, &pool.name)));
             }
             let bounds = self.bounds(member);
             let attempted = attempt::attempt(
                 &self.job.client,
                 &member.lane,
                 &self.job.asked,
-                passthrough,
+                self.passes_credential(),
                 bounds,
-                grant.trace(),
+                guard.trace(),
             )
             .await;
-            let (verdict, answer) = match attempted {
-                Attempted::Content(answer) => {
-                    return Step::Done(self.deliver(answer, grant, visit, passthrough));
+            let retry = match self.conclude(attempted, member, guard, request, &left) {
+                Conclusion::Done(response) => return Step::Done(response),
+                Conclusion::Failed(back, retry) => {
+                    request = back;
+                    retry
                 }
-                Attempted::Empty(answer) => {
-                    if member.lane.provider.empty_answer == EmptyAnswer::Neutral {
-                        let booking = (Proof::Neutral, RequestOutcome::Ok);
-                        return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
-                    }
-                    if !asked_again {
-                        asked_again = true;
-                        grant.settle(Proof::Neutral, Circumstances::default(), clock::now());
-                        match member
-                            .claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
-                        {
-                            Some(again) => {
-                                grant = again;
-                                continue;
-                            }
-                            None => {
-                                self.reason = Some(CauseKind::EmptyAnswer.as_str());
-                                self.course.last = Last::Failed;
-                                return Step::Next(visit);
-                            }
-                        }
-                    }
-                    (Verdict::transient(CauseKind::EmptyAnswer), None)
-                }
-                Attempted::Failed(verdict, answer) => (verdict, answer),
             };
-            let proof = proof_of(&verdict);
-            let answer = match (verdict.disposition, answer) {
-                (Disposition::ClientFault, Some(answer)) => {
-                    let booking = (proof, RequestOutcome::ClientFault);
-                    return Step::Done(self.relay(answer, grant, visit, booking, passthrough));
+            let again = match retry {
+                Retry::Never => None,
+                Retry::AtOnce => {
+                    left.empty_answer = false;
+                    member.claim_again(self.job.asked.dialect.endpoint_name(), clock::now())
                 }
-                (_, answer) => answer,
+                Retry::AfterBackoff => {
+                    let backoff = pool.failover.retry_backoff;
+                    let again = self.again(member, backoff, left.transient).await;
+                    left.transient = left.transient.saturating_sub(1);
+                    again
+                }
             };
-            let circumstances = self.circumstances(&verdict);
-            grant.settle(proof, circumstances, clock::now());
-            if verdict.disposition == Disposition::HardDownAuth
-                && pool.on_auth_down == OnAuthDown::Surface
-            {
-                let response = self.refuse(&ErrorKind::UpstreamAuth);
-                visit.end(RequestOutcome::Failed);
-                return Step::Done(response);
+            match again {
+                Some(again) => guard = again,
+                None => return Step::Next(request),
             }
-            let may_retry = retries > 0
-                && verdict.disposition == Disposition::Transient
-                && verdict.retry_after.is_none();
-            self.note(verdict, answer, member);
-            if may_retry
-                && let Some(again) = self
-                    .again(member, pool.failover.retry_backoff, retries)
-                    .await
-            {
-                retries -= 1;
-                grant = again;
-                continue;
-            }
-            return Step::Next(visit);
         }
     }
 
-    /// A further grant on the same lane, after a wait of full jitter.
-    async fn again(&self, member: &Member, backoff: Duration, left: u32) -> Option<Box<Grant>> {
+    /// True when the pool sends the caller's own credential on.
+    fn passes_credential(&self) -> bool {
+        self.pool.upstream_credentials == UpstreamCredentials::Passthrough
+    }
+
+    /// A further guard on the same lane, after a wait of full jitter.
+    async fn again(
+        &self,
+        member: &Member,
+        backoff: Duration,
+        left: u32,
+    ) -> Option<Box<AttemptGuard>> {
         let done = self.pool.failover.same_lane_retries.saturating_sub(left);
         let ceiling = backoff.saturating_mul(1 << done.min(MAX_BACKOFF_DOUBLINGS));
         let wait = ceiling.mul_f64(clock::jitter());
@@ -269,129 +242,25 @@ impl Route<'_> {
         let until = |limit: Option<Duration>| {
             limit.map_or(self.deadline, |limit| later(now, limit).min(self.deadline))
         };
-        let content = until(member.first_content_timeout);
+        let content = until(member.timeouts.first_content);
         Bounds {
             // Content cannot come before the headers.
-            head: until(member.attempt_timeout).min(content),
+            head: until(member.timeouts.headers(self.job.asked.streams)).min(content),
             content,
             hold: self.pool.failover.hold,
         }
     }
 
-    /// Whether another lane has failed this request with the same 5xx before.
-    fn circumstances(&mut self, verdict: &Verdict) -> Circumstances {
-        let status = verdict
-            .status
-            .filter(|status| (500..600).contains(status))
-            .filter(|_| verdict.disposition == Disposition::Transient);
-        let repeated = status.is_some_and(|status| {
-            let before = self
-                .course
-                .statuses
-                .iter()
-                .any(|(lane, seen)| *seen == status && Some(lane) != self.course.tried.last());
-            if let Some(lane) = self.course.tried.last() {
-                self.course.statuses.push((*lane, status));
-            }
-            before
-        });
-        Circumstances {
-            after_content: false,
-            repeated,
-        }
-    }
-
-    fn note(&mut self, verdict: Verdict, answer: Option<Answer>, member: &Member) {
-        self.reason = Some(verdict.cause.kind.as_str());
-        self.course.last = match verdict.disposition {
-            Disposition::ContextLength => {
-                let too_small = member.context_max.unwrap_or_default();
-                let known = self.course.larger_than.unwrap_or_default();
-                self.course.larger_than = Some(known.max(too_small));
-                // Only an answer that is all here can wait for the end of the request.
-                let words = answer.filter(|answer| matches!(answer.body, AnswerBody::Whole(_)));
-                Last::TooLong(words.map(Box::new))
-            }
-            Disposition::HardDownAuth => Last::Auth,
-            Disposition::Transient if verdict.status == Some(429) => {
-                Last::RateLimited(verdict.retry_after)
-            }
-            Disposition::Success
-            | Disposition::Transient
-            | Disposition::HardDownBilling
-            | Disposition::ClientFault
-            | Disposition::Empty => Last::Failed,
-        };
-    }
-
-    /// The answer goes to the caller: from now on there is no other lane for this request.
-    fn deliver(
-        &self,
-        answer: Answer,
-        mut grant: Box<Grant>,
-        visit: Box<Visit>,
-        passthrough: bool,
-    ) -> Response<Body> {
-        let waits = matches!(&answer.body, AnswerBody::Running(running) if !running.content);
-        if !waits {
-            let now = clock::now();
-            if matches!(answer.body, AnswerBody::Whole(_)) {
-                grant.commit_whole(now);
-            } else {
-                grant.commit(now);
-            }
-            visit.first_content(now);
-        }
-        let booking = (Proof::Success, RequestOutcome::Ok);
-        self.relay(answer, grant, visit, booking, passthrough)
-    }
-
-    /// Hands a lane's answer to the caller; `booking` is what a whole delivery proves.
-    fn relay(
-        &self,
-        answer: Answer,
-        mut grant: Box<Grant>,
-        visit: Box<Visit>,
-        booking: (Proof, RequestOutcome),
-        passthrough: bool,
-    ) -> Response<Body> {
-        // A refused request has cost the lane nothing that its budget stands for.
-        if answer.head.status.is_success() {
-            grant.deliver();
-        }
-        let body = match answer.body {
-            AnswerBody::Whole(bytes) => {
-                grant.settle(booking.0, Circumstances::default(), clock::now());
-                visit.end(booking.1);
-                Body::Whole(Some(bytes))
-            }
-            AnswerBody::Running(running) => {
-                let origin = Origin {
-                    dialect: self.job.asked.dialect,
-                    request_id: self.job.request_id.as_str().to_owned(),
-                    passthrough,
-                    counters: Arc::clone(visit.counters()),
-                    cut: visit.cut(),
-                };
-                let relay = Relay::new(running, origin, grant, visit, booking);
-                Body::Relay(Box::new(relay))
-            }
-        };
-        let mut response = reply::relay(answer.head, body, &self.job.request_id);
-        reply::mark(&mut response, &self.provenance());
-        response
-    }
-
     /// Nothing is left to try.
-    fn give_up(&mut self, exhaustion: Exhaustion, visit: Visit) -> Response<Body> {
+    fn give_up(&mut self, exhaustion: Exhaustion, request: RequestGuard) -> Response<Body> {
         let soonest = exhaustion.retry_in();
-        let last = match std::mem::take(&mut self.course.last) {
+        let last = match std::mem::take(&mut self.progress.last) {
             // A larger member is benched: the request is not too long, only too early.
             Last::TooLong(_) if soonest.is_some_and(|wait| !wait.is_zero()) => Last::Failed,
             last => last,
         };
         let (kind, outcome) = match last {
-            Last::TooLong(Some(words)) => return self.relay_words(*words, visit),
+            Last::TooLong(Some(words)) => return self.relay_words(*words, request),
             Last::TooLong(None) => (
                 ErrorKind::BadRequest {
                     message: "The request is too long for every lane of this model.".to_owned(),
@@ -420,19 +289,19 @@ impl Route<'_> {
             ),
         };
         let response = self.refuse(&kind);
-        visit.end(outcome);
+        request.end(outcome);
         response
     }
 
     /// Relays what a lane said to a request that suits no lane.
-    fn relay_words(&self, words: Answer, visit: Visit) -> Response<Body> {
+    fn relay_words(&self, words: Answer, request: RequestGuard) -> Response<Body> {
         let body = match words.body {
             AnswerBody::Whole(bytes) => Body::Whole(Some(bytes)),
             AnswerBody::Running(_) => Body::Whole(None),
         };
         let mut response = reply::relay(words.head, body, &self.job.request_id);
         reply::mark(&mut response, &self.provenance());
-        visit.end(RequestOutcome::ClientFault);
+        request.end(RequestOutcome::ClientFault);
         response
     }
 
@@ -444,9 +313,9 @@ impl Route<'_> {
 
     fn provenance(&self) -> Provenance<'_> {
         Provenance {
-            lane: self.course.lane.as_ref(),
-            attempts: self.course.attempts,
-            degraded: self.course.degraded,
+            lane: self.progress.lane.as_ref(),
+            attempts: self.progress.attempts,
+            degraded: self.progress.degraded,
         }
     }
 }
@@ -456,6 +325,23 @@ fn session(pool: &Pool, asked: &Asked) -> Option<Vec<u8>> {
     let affinity = pool.affinity.as_ref()?;
     let value = asked.headers.get(affinity.header_name.as_str())?;
     (!value.is_empty()).then(|| value.as_bytes().to_vec())
+}
+
+/// Where an attempt goes, for its span.
+fn destination<'a>(lane: &'a Lane, pool: &'a str) -> Destination<'a> {
+    let provider = &lane.provider;
+    Destination {
+        pool,
+        lane: lane.name(),
+        provider: &provider.name,
+        protocol: provider.protocol,
+        upstream_model: &lane.upstream_model,
+        server: provider
+            .target
+            .as_ref()
+            .ok()
+            .map(|target| (target.host(), target.port())),
+    }
 }
 
 fn later(now: Instant, by: Duration) -> Instant {

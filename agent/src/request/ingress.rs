@@ -15,13 +15,13 @@ use crate::lanes::pool::Pool;
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::RequestTrace;
-use crate::plane::Worker;
 use crate::request::attempt::Asked;
 use crate::request::failover::{self, Job};
+use crate::request::guard::RequestGuard;
 use crate::request::reply::{self, Body, RequestId};
-use crate::request::visit::Visit;
+use crate::request::worker::Worker;
 use bytes::Bytes;
-use door::{Cors, Origin};
+use door::Origin;
 use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request, Response, Uri, request};
 use hyper::body::Incoming;
@@ -39,10 +39,8 @@ use std::time::{Duration, Instant};
 
 /// Retry-After of an agent whose places are all taken, or that has no configuration yet.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(2);
-/// Room for the bodies of all requests together, in bytes.
-const BODIES_MAX_BYTES: usize = 256 * 1024 * 1024;
-/// Bodies up to this many bytes are copied out of the network buffer where they are kept for long: a
-/// larger one fills its buffer well enough.
+/// Bodies up to this many bytes are copied out of the network buffer where they are kept for long:
+/// a larger one fills its buffer well enough.
 const DETACH_MAX_BYTES: usize = 4 * 1024;
 
 /// Answers one request. A fault of the agent itself ends that request and nothing else; its caller
@@ -62,7 +60,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
         Ok(route) => route.dialect,
         Err(unknown) => unknown.dialect,
     };
-    let origin = Cors::default().origin(request.headers());
+    let origin = Origin::of(request.headers(), || worker.cors());
     if let Some(mut response) = at_the_door(worker, &request, &origin, &found, dialect, &id) {
         origin.permit(response.headers_mut());
         return response;
@@ -184,10 +182,12 @@ async fn answer(
         return busy("no_configuration");
     };
     let most = snapshot.limits.inbound_max;
-    let Some(mut visit) = Visit::begin(worker.counters(), most, worker.cut(), asking.began) else {
+    let Some(mut request) =
+        RequestGuard::begin(worker.counters(), most, worker.deadline(), asking.began)
+    else {
         return busy("inbound_limit");
     };
-    visit.traced(trace);
+    request.traced(trace);
     let admitted = snapshot.clients.admit(
         &asking.head.headers,
         asking
@@ -199,7 +199,7 @@ async fn answer(
     let caller = match admitted {
         Ok(caller) => caller,
         Err(refused) => {
-            visit.end(RequestOutcome::ClientFault);
+            request.end(RequestOutcome::ClientFault);
             let Asking { head, body, .. } = asking;
             Box::pin(body::pass_over(body, &head.headers, &snapshot.limits)).await;
             return refuse(&match refused {
@@ -212,7 +212,7 @@ async fn answer(
     };
     let served = match found {
         Ok(route) => {
-            let trace = visit.trace();
+            let trace = request.trace();
             serve(worker, &snapshot, &caller, route, asking, trace).await
         }
         Err(_) => {
@@ -221,15 +221,15 @@ async fn answer(
             Err(ErrorKind::NoRoute)
         }
     };
-    visit.hold(caller);
+    request.hold(caller);
     match served {
-        Ok(Served::Job { job, pool, waited }) => failover::run(job, pool, visit, waited).await,
+        Ok(Served::Job { job, pool, waited }) => failover::run(job, pool, request, waited).await,
         Ok(Served::Document(document)) => {
-            visit.end(RequestOutcome::Ok);
+            request.end(RequestOutcome::Ok);
             reply::document(&document, id)
         }
         Err(kind) => {
-            visit.end(match kind {
+            request.end(match kind {
                 ErrorKind::ShuttingDown | ErrorKind::Busy => RequestOutcome::Failed,
                 _ => RequestOutcome::ClientFault,
             });
@@ -283,12 +283,12 @@ async fn serve(
     let query = head.uri.query().map(str::to_owned);
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let upload_began = clock::now();
-    let cut = worker.cut();
+    let shutdown = worker.deadline();
     let held = {
-        let share = worker.bodies().share(BODIES_MAX_BYTES);
         let limits = &snapshot.limits;
+        let share = worker.bodies().share(limits.bodies_max_bytes);
         let mut reading = pin!(body::read(body, &mut head.headers, limits, share));
-        poll_fn(|cx| cut.bound(reading.as_mut().poll(cx))).await
+        poll_fn(|cx| shutdown.bound(reading.as_mut().poll(cx))).await
     };
     let held = held
         .ok_or(ErrorKind::ShuttingDown)?

@@ -5,21 +5,22 @@
 //! upstream had nothing to give, so a caller that reads slowly is never taken for a stalled lane.
 
 use crate::clock;
-use crate::lanes::cells::{Circumstances, Proof};
-use crate::lanes::grant::Grant;
+use crate::lanes::attempt_guard::AttemptGuard;
 use crate::observe::metrics::RequestOutcome;
+use crate::proof::{Circumstances, Proof};
 use crate::request::attempt::Running;
-use crate::request::cut::Cut;
-use crate::request::visit::{Counters, Visit};
+use crate::request::guard::{Counters, RequestGuard};
+use crate::request::shutdown_deadline::ShutdownDeadline;
 use crate::upstream;
 use bytes::Bytes;
 use http_body::{Body as _, Frame, SizeHint};
 use lanekeeper_breaker::CauseKind;
+use lanekeeper_model::gateway::Timeouts;
 use lanekeeper_protocol::Dialect;
-use lanekeeper_protocol::classify::{Disposition, Rules, Verdict};
+use lanekeeper_protocol::classify::Verdict;
 use lanekeeper_protocol::error_body::{self, ErrorKind};
-use lanekeeper_protocol::frames::{self, FrameKind};
-use lanekeeper_protocol::sse::{self, SseReader};
+use lanekeeper_protocol::frames;
+use lanekeeper_protocol::sse::SseReader;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -29,16 +30,18 @@ use std::time::Duration;
 
 mod burst;
 mod death;
+mod reading;
 mod silence;
 mod tail;
 
 use burst::Burst;
-use death::{Death, speaks_for_itself};
-use silence::Silence;
+use death::Death;
+use reading::Next;
+use silence::{Longest, Silence};
 use tail::Tail;
 
-/// How long the upstream may keep the connection after the answer's closing frame, whatever it sends
-/// meanwhile.
+/// How long the upstream may keep the connection after the answer's closing frame, whatever it
+/// sends meanwhile.
 const AFTER_TERMINAL: Duration = Duration::from_secs(5);
 
 /// The answer was broken off; the connection to the caller must not look as if it ended well.
@@ -53,7 +56,7 @@ pub(crate) struct Origin {
     pub(crate) passthrough: bool,
     pub(crate) counters: Arc<Counters>,
     /// Set when the agent's grace for running answers is over.
-    pub(crate) cut: Cut,
+    pub(crate) shutdown: ShutdownDeadline,
 }
 
 /// The body of a relayed answer.
@@ -62,7 +65,7 @@ pub(crate) struct Relay {
     upstream: upstream::Body,
     reader: Option<Box<SseReader>>,
     origin: Origin,
-    idle_timeout: Duration,
+    timeouts: Timeouts,
     silence: Silence,
     /// The model's turn has ended.
     finished: bool,
@@ -76,7 +79,7 @@ pub(crate) struct Relay {
     /// The answer is a stream of frames, so that the caller can be told of its death.
     has_frames: bool,
     /// What is booked at the end; gone once it is booked.
-    books: Option<(Box<Grant>, Box<Visit>)>,
+    books: Option<(Box<AttemptGuard>, Box<RequestGuard>)>,
     /// The proof and outcome of a good end.
     good_end: (Proof, RequestOutcome),
 }
@@ -101,15 +104,15 @@ impl Relay {
     pub(crate) fn new(
         running: Running,
         origin: Origin,
-        grant: Box<Grant>,
-        visit: Box<Visit>,
+        attempt: Box<AttemptGuard>,
+        request: Box<RequestGuard>,
         good_end: (Proof, RequestOutcome),
     ) -> Self {
         let mut relay = Self {
             ready: running.held,
             upstream: running.upstream,
             reader: None,
-            idle_timeout: grant.lane().idle_timeout,
+            timeouts: attempt.lane().timeouts,
             closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
             tail: Tail::new(origin.dialect.protocol()),
             burst: Burst::default(),
@@ -119,7 +122,7 @@ impl Relay {
             awaits_content: !running.content,
             state: State::Running,
             has_frames: running.reader.is_some(),
-            books: Some((grant, visit)),
+            books: Some((attempt, request)),
             good_end,
         };
         if let Some(reader) = running.reader {
@@ -132,6 +135,7 @@ impl Relay {
     /// Takes the next bytes of the upstream.
     fn take(&mut self, chunk: Bytes) {
         self.burst.add(chunk.len());
+        self.silence.heard();
         let Some(mut reader) = self.reader.take() else {
             self.silence.end();
             self.ready.push_back(chunk);
@@ -183,7 +187,7 @@ impl Relay {
                 Poll::Pending => {
                     if self.is_silent(cx) {
                         self.die(&Death::of(Verdict::transient(CauseKind::Stalled)));
-                    } else if self.origin.cut.is_set() {
+                    } else if self.origin.shutdown.is_set() {
                         self.cut_off();
                     } else {
                         self.burst.end();
@@ -191,130 +195,6 @@ impl Relay {
                     }
                 }
             }
-        }
-    }
-
-    /// Passes on every whole frame the reader has.
-    fn pass(&mut self, mut reader: Box<SseReader>) {
-        let mut death = None;
-        let mut enough = false;
-        // Once for the frames of this chunk, and again behind one that began in an earlier one.
-        let mut glances: u8 = 2;
-        while death.is_none() {
-            if glances > 0 {
-                glances -= 1;
-                self.pass_plain(&mut reader);
-            }
-            match self.next(&mut reader) {
-                Next::Frame => reader.keep(),
-                Next::None => break,
-                Next::Enough => {
-                    enough = true;
-                    break;
-                }
-                Next::Death(found) => {
-                    if found.is_shown {
-                        reader.keep();
-                    }
-                    death = Some(found);
-                }
-            }
-        }
-        reader.hand_out(&mut self.ready);
-        self.reader = Some(reader);
-        if let Some(death) = &death {
-            self.die(death);
-        } else if enough {
-            self.end_well();
-        }
-    }
-
-    /// Passes on the frames ahead that need no reading, all at once.
-    fn pass_plain(&mut self, reader: &mut SseReader) {
-        let Some((grant, _)) = self
-            .books
-            .as_mut()
-            .filter(|_| !self.awaits_content && !self.closed)
-        else {
-            return;
-        };
-        // A span wants to see every frame.
-        if grant.trace().is_some() {
-            return;
-        }
-        let run = frames::plain_run(grant.lane().provider.protocol, reader.ahead());
-        if run > 0 {
-            reader.keep_ahead(run);
-            self.silence.end();
-        }
-    }
-
-    /// The next frame, judged.
-    fn next(&mut self, reader: &mut SseReader) -> Next {
-        match reader.next_frame() {
-            Ok(Some(frame)) if self.closed && !self.tail.takes(frame.raw.len()) => Next::Enough,
-            Ok(Some(frame)) => self.judge(&frame),
-            Ok(None) if self.closed && !self.tail.has_room(reader.held_bytes()) => Next::Enough,
-            Ok(None) => Next::None,
-            Err(_) => Next::Death(Death::of(Verdict::transient(CauseKind::BadBody))),
-        }
-    }
-
-    fn judge(&mut self, frame: &sse::Frame) -> Next {
-        if let Some(trace) = self.books.as_mut().and_then(|(grant, _)| grant.trace()) {
-            trace.frame(frame);
-        }
-        let kind = match &self.books {
-            Some((grant, _)) => {
-                let provider = &grant.lane().provider;
-                let rules = Rules {
-                    protocol: provider.protocol,
-                    error_map: &provider.error_map,
-                    passthrough: self.origin.passthrough,
-                };
-                if self.awaits_content {
-                    frames::classify(rules, self.origin.dialect, frame)
-                } else {
-                    frames::watch(rules, self.origin.dialect, frame)
-                }
-            }
-            None => FrameKind::Content,
-        };
-        if self.awaits_content && kind.says_something() {
-            self.commit();
-        }
-        match kind {
-            // What follows the closing frame changes nothing any more.
-            FrameKind::Error(_) if self.closed => {}
-            FrameKind::Error(verdict) => {
-                return Next::Death(Death {
-                    is_shown: speaks_for_itself(&verdict),
-                    verdict: *verdict,
-                });
-            }
-            FrameKind::Ping => {}
-            FrameKind::Content | FrameKind::Lifecycle => self.progress(),
-            FrameKind::Finish { .. } => {
-                self.finished = true;
-                self.progress();
-                if frames::closes_by_finish(self.origin.dialect.protocol()) {
-                    self.closed = true;
-                    self.silence.restart();
-                }
-            }
-            FrameKind::Terminal { .. } if self.closed => {}
-            FrameKind::Terminal { .. } => {
-                self.closed = true;
-                self.silence.restart();
-            }
-        }
-        Next::Frame
-    }
-
-    /// Something of the answer came. Nothing behind its closing frame is part of it.
-    fn progress(&mut self) {
-        if !self.closed || frames::closes_by_finish(self.origin.dialect.protocol()) {
-            self.silence.end();
         }
     }
 
@@ -347,10 +227,10 @@ impl Relay {
     /// The first content passes now.
     fn commit(&mut self) {
         self.awaits_content = false;
-        if let Some((grant, visit)) = &mut self.books {
+        if let Some((attempt, request)) = &mut self.books {
             let now = clock::now();
-            grant.commit(now);
-            visit.first_content(now);
+            attempt.commit(now);
+            request.first_content(now);
         }
     }
 
@@ -371,7 +251,7 @@ impl Relay {
         if self.closed {
             return self.end_well();
         }
-        self.book(proof_of(&death.verdict), RequestOutcome::Failed);
+        self.book(Proof::of(&death.verdict), RequestOutcome::Failed);
         self.break_off((!death.is_shown).then_some(&ErrorKind::BadGateway));
     }
 
@@ -406,24 +286,30 @@ impl Relay {
     }
 
     fn book(&mut self, proof: Proof, outcome: RequestOutcome) {
-        if let Some((grant, visit)) = self.books.take() {
+        if let Some((attempt, request)) = self.books.take() {
             let circumstances = Circumstances {
                 after_content: !self.awaits_content,
-                repeated: false,
+                ..Circumstances::default()
             };
-            grant.settle(proof, circumstances, clock::now());
-            visit.end(outcome);
+            attempt.settle(proof, circumstances, clock::now());
+            request.end(outcome);
         }
     }
 
     /// True when the upstream has been silent for too long; registers to be woken then.
     fn is_silent(&mut self, cx: &mut Context<'_>) -> bool {
-        let limit = if self.closed {
-            AFTER_TERMINAL
+        let longest = if self.closed {
+            Longest {
+                bytes: AFTER_TERMINAL,
+                content: AFTER_TERMINAL,
+            }
         } else {
-            self.idle_timeout
+            Longest {
+                bytes: self.timeouts.idle,
+                content: self.timeouts.content_idle,
+            }
         };
-        self.silence.exceeds(limit, cx)
+        self.silence.exceeds(longest, cx)
     }
 }
 
@@ -460,33 +346,5 @@ impl Drop for Relay {
         if self.closed {
             self.end_well();
         }
-    }
-}
-
-/// What became of a frame.
-enum Next {
-    /// It passes.
-    Frame,
-    None,
-    /// The answer is over, and what follows it takes too long.
-    Enough,
-    Death(Death),
-}
-
-/// What a verdict proves.
-pub(crate) fn proof_of(verdict: &Verdict) -> Proof {
-    match verdict.disposition {
-        Disposition::Success => Proof::Success,
-        Disposition::Transient => Proof::Transient {
-            cause: verdict.cause,
-            retry_after: verdict.retry_after,
-        },
-        Disposition::HardDownAuth | Disposition::HardDownBilling => Proof::HardDown {
-            cause: verdict.cause,
-        },
-        Disposition::ClientFault => Proof::ClientFault {
-            status: verdict.status.unwrap_or(400),
-        },
-        Disposition::ContextLength | Disposition::Empty => Proof::Neutral,
     }
 }

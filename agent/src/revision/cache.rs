@@ -3,7 +3,7 @@
 //! Two generations are kept, each a header line with a version and a checksum followed by the
 //! entry as JSON. A new one is written beside, synced, and moved into place, so that whatever
 //! moment power fails at, one whole generation remains. Documents hold references to secrets,
-//! never secrets, so there are none here. The operators' orders are kept beside them ([`orders`]).
+//! never secrets, so there are none here. The operators' overrides are kept beside them ([`overrides`]).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -18,10 +18,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-mod orders;
+pub(crate) mod overrides;
 mod writer;
 
-use orders::Moment;
+use overrides::Moment;
 pub(crate) use writer::Writer;
 
 /// First word of the header.
@@ -95,10 +95,10 @@ pub(crate) struct Found {
     pub(crate) rolled_back: bool,
     /// What could not be read.
     pub(crate) faults: Vec<Error>,
-    /// The operators' orders that are not over.
-    pub(crate) orders: Vec<Override>,
+    /// The operators' overrides that are not over.
+    pub(crate) overrides: Vec<Override>,
     /// Why there may be more of them.
-    pub(crate) orders_fault: Option<Error>,
+    pub(crate) overrides_fault: Option<Error>,
 }
 
 /// A cache folder.
@@ -148,9 +148,9 @@ impl Cache {
         }
         let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let now_ms = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        match self.read_orders(&Moment::at(now_ms)) {
-            Ok(orders) => found.orders = orders,
-            Err(error) => found.orders_fault = Some(error),
+        match self.read_overrides(&Moment::at(now_ms)) {
+            Ok(overrides) => found.overrides = overrides,
+            Err(error) => found.overrides_fault = Some(error),
         }
         found
     }

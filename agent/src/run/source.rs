@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use lanekeeper_model::{ConfigSource, Problem};
-use lanekeeper_proto::message::AppliedRevision;
+use lanekeeper_proto::message::{ABILITY_DRAIN, ABILITY_OVERRIDES, AppliedRevision};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, PART_TIMEOUT};
 use crate::clock;
 use crate::config::{ClientTls, Config, Source};
-use crate::fleet::control::{Control, Dialer, Endpoint, Identity, Lineage, Proof};
+use crate::fleet::{Control, Dialer, Endpoint, Facts, Identity, Link, Proof};
 use crate::plane::Plane;
 use crate::revision::adopt::{Adopter, Expected};
 use crate::revision::cache::{Cache, Entry, Found, Writer};
@@ -24,7 +24,7 @@ use crate::status::{Status, Topic};
 pub(super) struct Prepared {
     adopter: Arc<Adopter>,
     cache: Option<Cache>,
-    lineage: Lineage,
+    applied: Option<AppliedRevision>,
 }
 
 /// The tasks behind the running configuration.
@@ -49,7 +49,7 @@ pub(super) async fn prepare(
     let mut prepared = Prepared {
         adopter,
         cache: None,
-        lineage: Lineage::default(),
+        applied: None,
     };
     match &config.source {
         Source::Standalone { file } => prepared.adopt_file(file.clone()).await?,
@@ -88,14 +88,14 @@ impl Prepared {
         let (plane, facts) = (plane.clone(), Arc::clone(status));
         let opened = tokio::task::spawn_blocking(move || {
             let mut found = cache.open(UNIX_EPOCH + clock::unix_now());
-            obey_kept(&plane, &mut found);
+            apply_kept_overrides(&plane, &mut found);
             let applied = adopt_first(&adopter, &facts, found);
             (cache, applied)
         });
         match opened.await {
             Ok((cache, applied)) => {
                 self.cache = Some(cache);
-                self.lineage.applied = applied;
+                self.applied = applied;
             }
             Err(error) => {
                 tracing::error!(%error, "the last-known-good file is not used");
@@ -128,14 +128,23 @@ impl Prepared {
                         endpoint: Endpoint(control_plane.clone()),
                         proof: proof(config, gateway, tls.as_ref(), status),
                     },
-                    gateway: gateway.clone(),
-                    name: config.name.clone(),
-                    labels: config.labels.clone(),
+                    link: Link::new(
+                        Facts {
+                            gateway: gateway.clone(),
+                            name: config.name.clone(),
+                            labels: config.labels.clone(),
+                            instance: status.instance().to_owned(),
+                            capabilities: vec![
+                                ABILITY_OVERRIDES.to_owned(),
+                                ABILITY_DRAIN.to_owned(),
+                            ],
+                        },
+                        self.applied,
+                    ),
                     plane,
                     status: Arc::clone(status),
                     adopter: self.adopter,
                     writer: writer.as_ref().map(|(writer, _)| writer.clone()),
-                    lineage: self.lineage,
                     draining: draining.clone(),
                     stop: stop.clone(),
                 };
@@ -166,17 +175,17 @@ fn proof(config: &Config, gateway: &str, tls: Option<&ClientTls>, status: &Arc<S
     }
 }
 
-/// Puts the kept orders into force, before there are cells, so that no request slips past them.
-fn obey_kept(plane: &Plane, found: &mut Found) {
-    if let Some(error) = found.orders_fault.take() {
+/// Puts the kept overrides into force, before there are cells, so that no request slips past them.
+fn apply_kept_overrides(plane: &Plane, found: &mut Found) {
+    if let Some(error) = found.overrides_fault.take() {
         tracing::warn!(%error, "the kept overrides are passed over");
     }
-    if !found.orders.is_empty() {
+    if !found.overrides.is_empty() {
         tracing::info!(
-            orders = found.orders.len(),
+            overrides = found.overrides.len(),
             "overrides of the last session are in force until the next one"
         );
-        plane.apply_overrides(&found.orders);
+        plane.apply_overrides(&found.overrides);
     }
 }
 

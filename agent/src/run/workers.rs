@@ -22,7 +22,8 @@ use crate::plane::{DrainSignal, Plane};
 const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Turns of tasks between two looks for new connections and bytes. The runtime's own 61 would let a
-/// newcomer wait for many stretches of streams that are always ready (see the relay's bound on one).
+/// newcomer wait for many stretches of streams that are always ready (see the relay's bound on
+/// one).
 const TURNS_PER_LOOK: u32 = 13;
 
 type Ending = oneshot::Receiver<io::Result<()>>;

@@ -103,8 +103,8 @@ impl Multiplex {
         }
     }
 
-    /// Waits for a way to a target that may speak HTTP/2, over a connection that is newer than `seen`. Everyone who
-    /// waits for a connection that cannot be opened gets its error.
+    /// Waits for a way to a target that may speak HTTP/2, over a connection that is newer than
+    /// `seen`. Everyone who waits for a connection that cannot be opened gets its error.
     pub(super) async fn way(self: &Arc<Self>, target: &Target, seen: Seen) -> Result<Way, Error> {
         loop {
             let (room, dialing) = {

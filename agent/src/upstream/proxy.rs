@@ -2,6 +2,7 @@
 //! a tunnel to the provider. TLS, where the provider has it, runs inside the tunnel, so the proxy
 //! sees the provider's name and nothing of a request.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::ready;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -30,32 +31,39 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// The proxy at `uri` (`http://host:port`). `authorization` is the whole value of the header
-    /// that lets the agent in.
+    /// The plain HTTP proxy at `host` (an IPv6 address without brackets) and `port`. `authorization`
+    /// is the whole value of the header that lets the agent in.
     ///
     /// # Errors
     ///
-    /// The URL is not one of a plain HTTP proxy.
-    pub fn new(uri: &Uri, mut authorization: Option<HeaderValue>) -> Result<Self, Error> {
+    /// The host is no host of a URL.
+    pub fn new(
+        host: &str,
+        port: u16,
+        mut authorization: Option<HeaderValue>,
+    ) -> Result<Self, Error> {
+        if let Some(value) = &mut authorization {
+            value.set_sensitive(true);
+        }
+        let uri = format!("http://{}:{port}", bracketed(host)).parse();
+        let uri = uri.map_err(|_| Error::new(ErrorKind::Setup, "the proxy's host is unusable"))?;
+        Ok(Self {
+            uri,
+            host: host.to_owned(),
+            port,
+            authorization,
+        })
+    }
+
+    /// The proxy that a variable of the environment names.
+    fn of_variable(uri: &Uri, authorization: Option<HeaderValue>) -> Result<Self, Error> {
         let unfit = || Error::new(ErrorKind::Setup, "the proxy is not http://host:port");
         let host = uri.host().ok_or_else(unfit)?;
         if uri.scheme_str().is_some_and(|scheme| scheme != "http") {
             return Err(unfit());
         }
-        if let Some(value) = &mut authorization {
-            value.set_sensitive(true);
-        }
         let port = uri.port_u16().unwrap_or(PROXY_PORT);
-        // Rebuilt from its parts, so that what stands before an `@` is not kept.
-        let uri = format!("http://{host}:{port}")
-            .parse()
-            .map_err(|_| unfit())?;
-        Ok(Self {
-            uri,
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port,
-            authorization,
-        })
+        Self::new(host.trim_matches(['[', ']']), port, authorization)
     }
 
     /// Tells two proxies apart that let the agent in by different words, without the words.
@@ -86,12 +94,8 @@ impl Proxy {
         port: u16,
     ) -> Result<TcpStream, Error> {
         let unfit = |error: http::uri::InvalidUri| Error::new(ErrorKind::Connect, error);
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
-        let destination: Uri = format!("https://{host}:{port}").parse().map_err(unfit)?;
+        let destination = format!("https://{}:{port}", bracketed(host));
+        let destination: Uri = destination.parse().map_err(unfit)?;
         let mut tcp = Some(TokioIo::new(tcp));
         let connected = tower::service_fn(move |_: Uri| {
             ready(tcp.take().ok_or_else(|| "a second connection".to_owned()))
@@ -117,8 +121,16 @@ impl fmt::Debug for Proxy {
     }
 }
 
-/// What the environment of this process says about proxies: `HTTPS_PROXY` and `NO_PROXY`, in capital
-/// or small letters, as most programs read them.
+fn bracketed(host: &str) -> Cow<'_, str> {
+    if host.contains(':') {
+        Cow::Owned(format!("[{host}]"))
+    } else {
+        Cow::Borrowed(host)
+    }
+}
+
+/// What the environment of this process says about proxies: `HTTPS_PROXY` and `NO_PROXY`, in
+/// capital or small letters, as most programs read them.
 #[derive(Clone, Debug, Default)]
 pub struct ProxyEnvironment(Option<Arc<Matcher>>);
 
@@ -154,18 +166,13 @@ impl ProxyEnvironment {
         let Some(matcher) = &self.0 else {
             return Ok(None);
         };
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
-        };
-        let Ok(destination) = format!("https://{host}:{port}").parse::<Uri>() else {
+        let Ok(destination) = format!("https://{}:{port}", bracketed(host)).parse::<Uri>() else {
             return Ok(None);
         };
         let Some(found) = matcher.intercept(&destination) else {
             return Ok(None);
         };
-        Proxy::new(found.uri(), found.basic_auth().cloned()).map(Some)
+        Proxy::of_variable(found.uri(), found.basic_auth().cloned()).map(Some)
     }
 }
 
@@ -223,7 +230,10 @@ mod tests {
     #[test]
     fn only_plain_proxies_are_taken() {
         for uri in ["https://proxy:3128", "socks5://proxy:1080", "/path"] {
-            assert!(Proxy::new(&uri.parse().unwrap(), None).is_err(), "{uri}");
+            assert!(
+                Proxy::of_variable(&uri.parse().unwrap(), None).is_err(),
+                "{uri}"
+            );
         }
     }
 }

@@ -19,8 +19,9 @@ use crate::clock;
 
 /// Longest time after a request in which a break still says that the request came too late.
 const STALE_WITHIN_MAX: Duration = Duration::from_millis(250);
-/// What either side's scheduler may add to the round trips: on a busy machine a thread waits tens of
-/// milliseconds for its turn, and a stale connection must not look like a failed lane because of it.
+/// What either side's scheduler may add to the round trips: on a busy machine a thread waits tens
+/// of milliseconds for its turn, and a stale connection must not look like a failed lane because of
+/// it.
 const SCHEDULING: Duration = Duration::from_millis(100);
 
 /// A connected stream that notes what passes.

@@ -126,8 +126,8 @@ async fn healthy_stream_outlives_all_bounds_on_its_beginning() {
     assert_eq!(agent.lane("a")["failed"], 0);
 }
 
-/// Field report B54: headers are no answer. What follows them is bounded by the time of all attempts
-/// together, where nothing else bounds it.
+/// Field report B54: headers are no answer. What follows them is bounded by the time of all
+/// attempts together, where nothing else bounds it.
 #[tokio::test]
 async fn silence_behind_the_headers_ends_with_the_budget() {
     let a = Upstream::start(vec![stream_head(), Step::Hang]).await;

@@ -107,8 +107,8 @@ async fn error_after_content_ends_the_answer_in_the_callers_dialect() {
     }
 }
 
-/// A package that reads events finds none in a document: its stream would be over without a word and
-/// without an error. What the document says of an error is heard all the same.
+/// A package that reads events finds none in a document: its stream would be over without a word
+/// and without an error. What the document says of an error is heard all the same.
 #[tokio::test]
 async fn document_for_a_call_that_wants_a_stream_is_no_answer() {
     for dialect in ALL {

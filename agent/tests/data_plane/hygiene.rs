@@ -123,8 +123,8 @@ async fn headers_of_one_hop_do_not_cross() {
     assert_eq!(a.hits(), 1);
 }
 
-/// Field report B106: bytes that are no text are a key like any other, and names nobody has are told
-/// so.
+/// Field report B106: bytes that are no text are a key like any other, and names nobody has are
+/// told so.
 #[tokio::test]
 async fn bytes_that_are_no_text_break_nothing() {
     let (a, b) = (

@@ -14,8 +14,8 @@ async fn agent(a: &Upstream) -> Agent {
     Agent::start(&Document::new().lane("a", a).rest(rest).yaml()).await
 }
 
-/// Most HTTP libraries write a request to its end before they read: to them a connection that closes
-/// in the middle of a long body is a broken pipe, not a refusal.
+/// Most HTTP libraries write a request to its end before they read: to them a connection that
+/// closes in the middle of a long body is a broken pipe, not a refusal.
 #[tokio::test]
 async fn caller_that_sends_its_body_first_sees_the_refusal_of_its_head() {
     let a = Upstream::start(completion("hello")).await;

@@ -1,4 +1,5 @@
-//! Frames that no protocol knows, or that belong to another one: every dialect makes the same of them.
+//! Frames that no protocol knows, or that belong to another one: every dialect makes the same of
+//! them.
 
 use crate::caller::{Got, chat};
 use crate::dialects::{ALL, COHERE, Dialect, GEMINI, OPENAI, ended};

@@ -1,5 +1,5 @@
-//! One of three lanes goes away under load and comes back: no caller notices, the lane is asked once
-//! per cooldown, and it gets its share back as its ramp says.
+//! One of three lanes goes away under load and comes back: no caller notices, the lane is asked
+//! once per cooldown, and it gets its share back as its ramp says.
 //!
 //! `make test` plays a short outage with short cooldowns; `make soak` plays long ones with the
 //! cooldowns of the default policy.

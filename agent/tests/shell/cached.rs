@@ -145,7 +145,7 @@ async fn ordered_for(dir: &Path, remaining_ms: u64) {
     };
     peer.send(FromServer::Overrides(Overrides {
         generation: 1,
-        orders: vec![order],
+        entries: vec![order],
         unreadable: Vec::new(),
     }))
     .await;
@@ -183,7 +183,7 @@ async fn an_order_holds_over_an_orderly_restart_and_the_next_session_ends_it() {
     peer.open("a", 1).await;
     peer.send(FromServer::Overrides(Overrides {
         generation: 2,
-        orders: Vec::new(),
+        entries: Vec::new(),
         unreadable: Vec::new(),
     }))
     .await;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::deadline::Deadline;
 use super::{Cell, Machine, ProbeSlot, nanos};
 use crate::admission::{Admission, Kind, Refusal, RefusalReason, Ticket};
 use crate::limits::PROBE_LEASE_MIN;
@@ -20,8 +21,8 @@ impl Cell {
     pub fn admit(&mut self, now: Instant, lease: Duration) -> Admission {
         if matches!(self.machine, Machine::Closed)
             && self.mode == Mode::Enforce
-            && self.hard_until == 0
-            && self.order.is_none()
+            && !self.holds.hard_park.is_set()
+            && self.active.is_none()
         {
             return Admission::Pass(self.ticket(Kind::Ordinary, now));
         }
@@ -65,34 +66,34 @@ impl Cell {
     #[cold]
     fn consider(&mut self, now: Instant, lease: Duration, degraded: bool) -> Admission {
         let time = self.time(now);
-        self.drop_ended_order(time);
-        let order = self.order;
-        if let Some(order) = order
+        self.drop_ended_override(time);
+        let active = self.active;
+        if let Some(active) = active
             && matches!(
-                order.action,
+                active.action,
                 OverrideAction::ForceOpen | OverrideAction::Drain
             )
         {
             return Admission::Refuse(Refusal {
-                retry_in: Some(Duration::from_nanos(order.until - time)),
+                retry_in: Some(Duration::from_nanos(active.until - time)),
                 reason: RefusalReason::Override,
             });
         }
         if self.mode == Mode::Off {
             return Admission::Pass(self.unjudged(now));
         }
-        if self.hard_until <= time {
-            self.hard_until = 0;
+        if !self.holds.hard_park.is_ahead_of(time) {
+            self.holds.hard_park = Deadline::NONE;
         }
 
         let refusal = match &mut self.machine {
             Machine::Closed => {
-                let parked = self.hard_until.saturating_sub(time);
-                if parked == 0 || degraded || order.is_some() || self.mode == Mode::Observe {
+                let parked = self.holds.hard_park.remaining(time);
+                if parked.is_zero() || degraded || active.is_some() || self.mode == Mode::Observe {
                     return Admission::Pass(self.ticket(Kind::Ordinary, now));
                 }
                 Refusal {
-                    retry_in: Some(Duration::from_nanos(parked)),
+                    retry_in: Some(parked),
                     reason: RefusalReason::Parked,
                 }
             }

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Cell, Machine, nanos};
+use super::deadline::Deadline;
+use super::{Cell, Machine, nanos, past};
 use crate::admission::{Kind, Ticket};
-use crate::cooldown::server_wish;
+use crate::cooldown::requested_delay;
 use crate::outcome::{Cause, Outcome};
+use crate::policy::ClosesAt;
 use crate::transition::{Reason, Transition};
 use crate::window::Mark;
 
@@ -44,10 +46,11 @@ enum Proof {
 }
 
 impl Cell {
-    /// Tells that the attempt delivered its first content to the caller.
+    /// Records that the attempt delivered its first content to the caller.
     ///
-    /// From here a stream counts as good in the window, and a probe has done its duty: it closes
-    /// the cell, or gives its slot back when more successes are needed. Content that comes later
+    /// From here a stream counts as good in the window, and a probe has done its duty, unless the policy
+    /// decides by the end: it closes the cell, or gives its slot back when more successes are
+    /// needed. Content that comes later
     /// than `trip.slow_call` counts as a failure instead, and what follows from that is decided
     /// when the attempt is settled. Committing twice changes nothing.
     #[inline]
@@ -61,6 +64,12 @@ impl Cell {
                 None
             }
             Kind::Probe(serial) => {
+                if self.policy.half_open.closes_at == ClosesAt::End {
+                    if !self.is_slow(ticket.started, now) {
+                        ticket.kind = Kind::Delivering(serial);
+                    }
+                    return None;
+                }
                 let (proof, transition) = self.commit_probe(serial, ticket.started, now);
                 match proof {
                     Proof::None => {}
@@ -73,7 +82,7 @@ impl Cell {
                 }
                 transition
             }
-            Kind::Proven => None,
+            Kind::Delivering(_) | Kind::Proven => None,
         }
     }
 
@@ -115,25 +124,25 @@ impl Cell {
             && !self.success_clears_count
             && ticket
                 .mark
-                .map_or(self.slow == u64::MAX, |mark| !mark.failed())
+                .map_or(self.slow.is_none(), |mark| !mark.failed())
         {
             if ticket.mark.is_none() {
                 self.window.record(false, self.time(now));
             }
             self.streak = 0;
-            self.soft_until = 0;
+            self.holds.soft_park = Deadline::NONE;
             return None;
         }
-        self.weigh(Parts::of(ticket), outcome, now, jitter)
+        self.settle_slow_path(Parts::of(ticket), outcome, now, jitter)
     }
 
-    /// Gives the ticket back without a word about the lane.
+    /// Gives the ticket back without any evidence about the lane.
     pub fn abandon(&mut self, ticket: Ticket, now: Instant) -> Option<Transition> {
-        self.weigh(Parts::of(ticket), Outcome::Neutral, now, 0.0)
+        self.settle_slow_path(Parts::of(ticket), Outcome::Neutral, now, 0.0)
     }
 
     #[cold]
-    fn weigh(
+    fn settle_slow_path(
         &mut self,
         ticket: Parts,
         outcome: Outcome,
@@ -152,21 +161,24 @@ impl Cell {
             | Outcome::Neutral => outcome,
         };
         if matches!(outcome, Outcome::HardDown { .. }) {
-            self.hard_down_at = Some(time);
+            self.hard_down_at = past(time);
         }
         if ticket.generation != self.generation {
-            self.straggle(&outcome, time);
+            self.late_result(&outcome, time);
             return None;
         }
         match ticket.kind {
             Kind::Ordinary => self.settle_ordinary(ticket, outcome, now, jitter),
-            Kind::Probe(serial) => {
+            Kind::Probe(serial) | Kind::Delivering(serial) => {
                 if !self.give_back(serial, time) {
-                    self.straggle(&outcome, time);
+                    self.late_result(&outcome, time);
                     return None;
                 }
                 match outcome {
-                    Outcome::Success if self.is_slow(ticket.started, now) => {
+                    Outcome::Success
+                        if matches!(ticket.kind, Kind::Probe(_))
+                            && self.is_slow(ticket.started, now) =>
+                    {
                         self.probe_failed(Self::SLOW, None, time, jitter)
                     }
                     Outcome::Success => {
@@ -209,7 +221,7 @@ impl Cell {
                     None => self.count_answer(ticket.started, now),
                 };
                 self.streak = 0;
-                self.soft_until = 0;
+                self.holds.soft_park = Deadline::NONE;
                 if mark.failed() {
                     return self.trip_if_due(None, time, jitter);
                 }
@@ -325,9 +337,9 @@ impl Cell {
         slots.len() < before
     }
 
-    /// A result that comes too late to decide anything. What the server asked for still holds
-    /// while the cell is open.
-    fn straggle(&mut self, outcome: &Outcome, now: u64) {
+    /// A result that comes too late to decide anything. A longer Retry-After still holds while the
+    /// cell is open.
+    fn late_result(&mut self, outcome: &Outcome, now: u64) {
         if let Outcome::Transient {
             retry_after: Some(asked),
             ..
@@ -335,7 +347,7 @@ impl Cell {
             && !asked.is_zero()
             && let Machine::Open { until, .. } = &mut self.machine
         {
-            *until = (*until).max(now.saturating_add(nanos(server_wish(Some(*asked)))));
+            *until = (*until).max(now.saturating_add(nanos(requested_delay(Some(*asked)))));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::deadline::Holds;
 use super::{Cell, Machine};
 use crate::admission::RefusalReason;
 use crate::limits::RAMP_START;
@@ -19,11 +20,7 @@ impl Cell {
     /// Whether selection may choose this member, and as what. Cheap: for every pick.
     #[inline]
     pub fn selectable(&self, now: Instant) -> Selectable {
-        if matches!(self.machine, Machine::Closed)
-            && self.soft_until == 0
-            && self.hard_until == 0
-            && self.order.is_none()
-            && self.advised_until == 0
+        if matches!(self.machine, Machine::Closed) && self.holds.is_empty() && self.active.is_none()
         {
             return Selectable::Yes;
         }
@@ -31,10 +28,10 @@ impl Cell {
     }
 
     fn selectable_at(&self, now: u64) -> Selectable {
-        if let Some(order) = self.order_at(now) {
-            return match order.action {
+        if let Some(active) = self.active_at(now) {
+            return match active.action {
                 OverrideAction::ForceOpen | OverrideAction::Drain => Selectable::No {
-                    retry_in: Some(left(order.until, now)),
+                    retry_in: Some(left(active.until, now)),
                     reason: RefusalReason::Override,
                 },
                 OverrideAction::ForceClose | OverrideAction::Reset => Selectable::Yes,
@@ -45,12 +42,14 @@ impl Cell {
         }
         match &self.machine {
             Machine::Closed => {
-                if self.hard_until > now {
+                if self.holds.hard_park.is_ahead_of(now) {
                     Selectable::No {
-                        retry_in: Some(left(self.hard_until, now)),
+                        retry_in: Some(self.holds.hard_park.remaining(now)),
                         reason: RefusalReason::Parked,
                     }
-                } else if self.soft_until > now || self.advised_until > now {
+                } else if self.holds.soft_park.is_ahead_of(now)
+                    || self.holds.advisory.is_ahead_of(now)
+                {
                     Selectable::SoftParked
                 } else {
                     Selectable::Yes
@@ -82,8 +81,8 @@ impl Cell {
     #[inline]
     pub fn weight_factor(&self, now: Instant) -> f64 {
         match self.ramp_from {
-            u64::MAX => 1.0,
-            from => self.ramped(self.time(now).saturating_sub(from)),
+            None => 1.0,
+            Some(from) => self.ramped(self.time(now).saturating_sub(from.get())),
         }
     }
 
@@ -99,25 +98,30 @@ impl Cell {
         let time = self.time(now);
         let totals = self.window.totals_at(time);
         let state = self.shown_state(time);
-        let order = self.order_at(time);
+        let active = self.active_at(time);
         let (until, hard_down) = match self.machine {
             Machine::Open {
                 until, hard_down, ..
             } => (until, hard_down),
             Machine::Closed | Machine::HalfOpen(_) => (0, false),
         };
-        let cooldown_remaining = match (state, order) {
-            (State::Open, Some(order)) => left(order.until, time),
+        let cooldown_remaining = match (state, active) {
+            (State::Open, Some(active)) => left(active.until, time),
             (State::Open, None) => left(until, time),
             (State::Closed | State::HalfOpen, _) => Duration::ZERO,
         };
-        let parked = left(self.soft_until.max(self.hard_until), time);
+        let Holds {
+            soft_park,
+            hard_park,
+            advisory,
+        } = self.holds;
+        let parked = soft_park.remaining(time).max(hard_park.remaining(time));
         let matters = self.machine_state() != State::Closed
             || self.streak > 0
             || totals.failed > 0
             || !parked.is_zero();
-        let shown_since = match self.order {
-            Some(ended) if order.is_none() => self.shown_since.max(ended.until),
+        let shown_since = match self.active {
+            Some(ended) if active.is_none() => self.shown_since.max(ended.until),
             Some(_) | None => self.shown_since,
         };
         let open_age = match state {
@@ -133,7 +137,7 @@ impl Cell {
             cooldown_remaining,
             machine_cooldown_remaining: left(until, time),
             parked_remaining: parked,
-            parked_hard: self.hard_until > time,
+            parked_hard: hard_park.is_ahead_of(time),
             streak: self.streak,
             trips: self.trips,
             reopens: self.reopens,
@@ -144,11 +148,11 @@ impl Cell {
             hard_down,
             selectable: self.selectable_at(time),
             weight_factor: self.weight_factor(now),
-            override_: order.map(|order| OverrideView {
-                action: order.action,
-                remaining: left(order.until, time),
+            override_: active.map(|active| OverrideView {
+                action: active.action,
+                remaining: left(active.until, time),
             }),
-            advisory_remaining: (self.advised_until > time).then(|| left(self.advised_until, time)),
+            advisory_remaining: advisory.is_ahead_of(time).then(|| advisory.remaining(time)),
         }
     }
 }

@@ -1,9 +1,10 @@
-//! What do the operator, the policy, the fleet and the active probe say?
+//! What do the operator, the policy, the fleet and the active probe want?
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{Cell, Machine, Order, nanos};
+use super::deadline::Deadline;
+use super::{ActiveOverride, Cell, Machine, nanos, slow_nanos};
 use crate::overrides::{Override, OverrideAction};
 use crate::policy::{Mode, Policy};
 use crate::transition::{Reason, State, Transition};
@@ -14,12 +15,12 @@ impl Cell {
     /// change of mode shows or hides the state the machine already has.
     pub fn apply_policy(&mut self, policy: Arc<Policy>, now: Instant) -> Option<Transition> {
         let time = self.time(now);
-        self.drop_ended_order(time);
+        self.drop_ended_override(time);
         let before = self.shown_state(time);
         self.window
             .reshape(policy.trip.window_kind, nanos(policy.trip.window), time);
         self.mode = policy.mode;
-        self.slow = policy.trip.slow_call.map_or(u64::MAX, nanos);
+        self.slow = slow_nanos(&policy);
         self.success_clears_count = policy.success_clears_count;
         self.policy = policy;
         if self.mode == Mode::Off {
@@ -28,17 +29,21 @@ impl Cell {
         self.shown(before, Reason::Policy, time)
     }
 
-    /// Puts the cell under an operator's order, or releases it with `None`.
+    /// Puts the cell under an operator's override, or releases it with `None`.
     ///
-    /// Applying the same order again only moves its end. An order that has already ended counts
+    /// Applying the same override again only moves its end. One that has already ended counts
     /// as `None`. A force close closes the machine beneath, so that nothing old counts when it
-    /// ends; force open and drain leave it as it is. A reset takes effect once and leaves a
-    /// running order in place.
-    pub fn apply_override(&mut self, order: Option<Override>, now: Instant) -> Option<Transition> {
+    /// ends; force open and drain leave it as it is. A reset takes effect once and leaves an
+    /// active override in place.
+    pub fn apply_override(
+        &mut self,
+        requested: Option<Override>,
+        now: Instant,
+    ) -> Option<Transition> {
         let time = self.time(now);
-        self.drop_ended_order(time);
+        self.drop_ended_override(time);
         let before = self.shown_state(time);
-        let reason = match order {
+        let reason = match requested {
             Some(Override {
                 action: OverrideAction::Reset,
                 ..
@@ -52,14 +57,14 @@ impl Cell {
                 if action == OverrideAction::ForceClose && !forced_before {
                     self.close(Reason::Override, false, time);
                 }
-                self.order = Some(Order {
+                self.active = Some(ActiveOverride {
                     action,
                     until: self.time(until),
                 });
                 Reason::Override
             }
             Some(_) | None => {
-                self.order = None;
+                self.active = None;
                 Reason::OverrideEnded
             }
         };
@@ -67,12 +72,12 @@ impl Cell {
     }
 
     /// Takes the fleet's advisory: until then the lane is chosen only when no other can be. The
-    /// cell itself stays the judge of its state.
+    /// cell itself decides its state.
     pub fn apply_advisory(&mut self, until: Option<Instant>) {
-        self.advised_until = until.map_or(0, |until| self.time(until));
+        self.holds.advisory = until.map_or(Deadline::NONE, |until| Deadline::at(self.time(until)));
     }
 
-    /// Tells that the lane's credential changed. A cell opened by a hard-down may probe now, and
+    /// Records that the lane's credential changed. A cell opened by a hard-down may probe now, and
     /// hard-downs of attempts that still carried the old credential are not believed.
     pub fn credential_changed(&mut self, now: Instant) -> Option<Transition> {
         let time = self.time(now);
@@ -90,20 +95,20 @@ impl Cell {
         }
     }
 
-    /// Tells that an active probe, begun at `probe_started`, found the lane well: the cell closes.
-    /// A hard-down that arrived since the probe began is newer evidence and stands.
+    /// Records that an active probe, begun at `probe_started`, found the lane well: the cell
+    /// closes. A hard-down that arrived since the probe began is newer evidence and stands.
     ///
     /// On a cell that is closed already it ends a soft park, as any success does.
     pub fn recover(&mut self, probe_started: Instant, now: Instant) -> Option<Transition> {
         let time = self.time(now);
         let started = self.time(probe_started);
-        if self.mode == Mode::Off || self.hard_down_at.is_some_and(|at| at >= started) {
+        if self.mode == Mode::Off || self.hard_down_at.is_some_and(|at| at.get() >= started) {
             return None;
         }
         match self.machine {
             Machine::Closed => {
                 self.streak = 0;
-                self.soft_until = 0;
+                self.holds.soft_park = Deadline::NONE;
                 None
             }
             Machine::Open { .. } | Machine::HalfOpen(_) => {
@@ -113,17 +118,17 @@ impl Cell {
     }
 
     /// Forgets an override whose time is over.
-    pub(super) fn drop_ended_order(&mut self, now: u64) {
-        if let Some(order) = self.order
-            && order.until <= now
+    pub(super) fn drop_ended_override(&mut self, now: u64) {
+        if let Some(ended) = self.active
+            && ended.until <= now
         {
-            let forced = match order.action {
+            let forced = match ended.action {
                 OverrideAction::ForceOpen | OverrideAction::Drain => State::Open,
                 OverrideAction::ForceClose | OverrideAction::Reset => State::Closed,
             };
-            self.order = None;
+            self.active = None;
             if self.shown_state(now) != forced {
-                self.shown_since = self.shown_since.max(order.until);
+                self.shown_since = self.shown_since.max(ended.until);
             }
         }
     }
@@ -140,9 +145,9 @@ impl Cell {
         }
         let mut transition = self.transition(before, after, reason, now);
         if after == State::Open
-            && let Some(order) = self.order_at(now)
+            && let Some(active) = self.active_at(now)
         {
-            transition.cooldown = Some(std::time::Duration::from_nanos(order.until - now));
+            transition.cooldown = Some(std::time::Duration::from_nanos(active.until - now));
         }
         transition.observed = false;
         Some(transition)

@@ -191,18 +191,18 @@ fn open_age_counts_from_the_last_closed_cell_that_callers_met() {
     let mut lane = open();
     let age = |lane: &Lane| lane.view().open_age.as_secs_f64();
     lane.wait(4.0);
-    let order = |lane: &Lane, action, seconds| {
+    let override_ = |lane: &Lane, action, seconds| {
         Some(Override {
             action,
             until: lane.now + Duration::from_secs(seconds),
         })
     };
     // Refusing for another reason is the same incident.
-    let hold = order(&lane, OverrideAction::ForceOpen, 60);
+    let hold = override_(&lane, OverrideAction::ForceOpen, 60);
     lane.cell.apply_override(hold, lane.now);
     lane.wait(1.0);
     assert_eq!(age(&lane), 5.0);
-    let pass = order(&lane, OverrideAction::ForceClose, 10);
+    let pass = override_(&lane, OverrideAction::ForceClose, 10);
     lane.cell.apply_override(pass, lane.now);
     assert_eq!(age(&lane), 0.0);
     lane.wait(20.0);
@@ -228,7 +228,7 @@ fn state_age_starts_with_the_state_that_callers_meet() {
     lane.wait(3.0);
     assert_eq!(age(&lane), 3.0, "closed");
 
-    let forced = order(&lane, OverrideAction::ForceOpen, 10);
+    let forced = override_(&lane, OverrideAction::ForceOpen, 10);
     lane.cell.apply_override(forced, lane.now);
     lane.wait(4.0);
     assert_eq!(age(&lane), 4.0, "forced open");
@@ -447,10 +447,10 @@ fn jitter_moves_the_cooldown_by_a_second_at_least() {
     assert_eq!(change.cooldown, Some(Duration::from_secs(3)));
 }
 
-// Stragglers.
+// Late results.
 
 #[test]
-fn straggler_cannot_decide_the_probe() {
+fn late_result_cannot_decide_the_probe() {
     let mut lane = Lane::new(brittle());
     let (good, bad) = (lane.pass(), lane.pass());
     lane.trip();
@@ -471,15 +471,15 @@ fn straggler_cannot_decide_the_probe() {
 }
 
 #[test]
-fn straggler_of_an_earlier_closed_time_is_not_counted_in_this_one() {
+fn late_result_of_an_earlier_closed_time_is_not_counted_in_this_one() {
     let mut lane = Lane::new(brittle());
-    let mut straggler = lane.pass();
+    let mut late = lane.pass();
     lane.trip();
     lane.wait(15.0);
     let probe = lane.probe();
     lane.settle(probe, Outcome::Success);
-    assert_eq!(lane.cell.commit(&mut straggler, lane.now), None);
-    lane.settle(straggler, FAILED);
+    assert_eq!(lane.cell.commit(&mut late, lane.now), None);
+    lane.settle(late, FAILED);
     assert_eq!((lane.view().window_failed, lane.view().streak), (0, 0));
 }
 
@@ -795,6 +795,7 @@ fn several_successes_close_and_a_proven_stream_that_dies_reopens() {
         half_open: Recovery {
             max_probes: 3,
             successes_to_close: 3,
+            ..Recovery::default()
         },
         ..brittle()
     };
@@ -826,6 +827,7 @@ fn unlimited_probes_admit_everything_and_the_first_result_decides() {
         half_open: Recovery {
             max_probes: 0,
             successes_to_close: 1,
+            ..Recovery::default()
         },
         ..brittle()
     };
@@ -917,7 +919,7 @@ fn weight_grows_back_after_closing() {
 
 // Overrides, advisories, modes.
 
-fn order(lane: &Lane, action: OverrideAction, seconds: u64) -> Option<Override> {
+fn override_(lane: &Lane, action: OverrideAction, seconds: u64) -> Option<Override> {
     Some(Override {
         action,
         until: lane.now + Duration::from_secs(seconds),
@@ -929,7 +931,7 @@ fn forced_open_cell_refuses_until_the_order_ends_by_itself() {
     for action in [OverrideAction::ForceOpen, OverrideAction::Drain] {
         let mut lane = Lane::new(brittle());
         let running = lane.pass();
-        let forced = order(&lane, action, 60);
+        let forced = override_(&lane, action, 60);
         let change = lane
             .cell
             .apply_override(forced, lane.now)
@@ -960,7 +962,7 @@ fn forced_open_cell_refuses_until_the_order_ends_by_itself() {
 #[test]
 fn released_override_is_told() {
     let mut lane = Lane::new(brittle());
-    let forced = order(&lane, OverrideAction::ForceOpen, 60);
+    let forced = override_(&lane, OverrideAction::ForceOpen, 60);
     lane.cell.apply_override(forced, lane.now);
     let change = lane
         .cell
@@ -975,7 +977,7 @@ fn released_override_is_told() {
 #[test]
 fn forced_closed_cell_admits_and_records_without_tripping() {
     let mut lane = open();
-    let forced = order(&lane, OverrideAction::ForceClose, 60);
+    let forced = override_(&lane, OverrideAction::ForceClose, 60);
     assert_eq!(
         lane.cell
             .apply_override(forced, lane.now)
@@ -1004,7 +1006,7 @@ fn reset_closes_without_history() {
     let mut lane = open();
     let change = lane
         .cell
-        .apply_override(order(&lane, OverrideAction::Reset, 0), lane.now);
+        .apply_override(override_(&lane, OverrideAction::Reset, 0), lane.now);
     assert_eq!(change.expect("closes").reason, Reason::Reset);
     let view = lane.view();
     assert_eq!((view.window_failed, view.streak, view.reopens), (0, 0, 0));
@@ -1177,13 +1179,13 @@ fn extreme_durations_do_not_overflow() {
         cause: UNAVAILABLE,
         retry_after: Some(Duration::MAX),
     };
-    let straggler = lane.pass();
+    let late = lane.pass();
     let other = lane.pass();
     lane.settle(other, outcome);
     lane.now += Duration::from_secs(600 * 365 * 86_400);
     let ticket = lane.pass();
     lane.settle(ticket, outcome);
-    lane.settle(straggler, outcome);
+    lane.settle(late, outcome);
     lane.cell
         .apply_advisory(Some(lane.now + Duration::from_secs(1)));
     assert_eq!(lane.state(), State::Open);
@@ -1199,7 +1201,7 @@ fn cell_fits_into_512_bytes() {
 }
 
 #[test]
-fn cell_says_which_policy_it_obeys() {
+fn cell_names_the_policy_it_obeys() {
     let policy = Arc::new(brittle());
     let mut lane = Lane::new(Policy::default());
     lane.cell.apply_policy(Arc::clone(&policy), lane.now);
@@ -1214,7 +1216,7 @@ fn only_a_proven_recovery_starts_a_ramp() {
     };
     let mut lane = Lane::new(ramp);
     lane.trip();
-    let reset = order(&lane, OverrideAction::Reset, 0);
+    let reset = override_(&lane, OverrideAction::Reset, 0);
     lane.cell.apply_override(reset, lane.now);
     assert_eq!(lane.cell.weight_factor(lane.now), 1.0);
     lane.trip();
@@ -1230,11 +1232,11 @@ fn without_parking_and_ramp_a_closed_cell_needs_no_clock() {
     });
     lane.wait(1.0);
     lane.attempt(asking(0));
-    assert_eq!((lane.cell.soft_until, lane.cell.hard_until), (0, 0));
+    assert_eq!(lane.cell.holds, super::deadline::Holds::default());
     lane.cell.recover(lane.now, lane.now);
     lane.trip();
     lane.cell.recover(lane.now, lane.now);
-    assert_eq!(lane.cell.ramp_from, u64::MAX);
+    assert_eq!(lane.cell.ramp_from, None);
 }
 
 #[test]
@@ -1298,7 +1300,7 @@ fn slow_stream_is_weighed_at_its_end_though_the_policy_no_longer_minds() {
 fn override_tells_the_time_left_of_itself() {
     let mut lane = Lane::new(brittle());
     lane.wait(7.0);
-    let forced = order(&lane, OverrideAction::ForceOpen, 60);
+    let forced = override_(&lane, OverrideAction::ForceOpen, 60);
     lane.cell.apply_override(forced, lane.now);
     lane.wait(20.0);
     let (reason, left) = lane.refused();
@@ -1390,8 +1392,8 @@ fn quick_look_and_whole_view_agree_on_what_selection_may_do() {
     });
 
     let mut forced = Lane::new(brittle());
-    let order = order(&forced, OverrideAction::ForceOpen, 60);
-    forced.cell.apply_override(order, forced.now);
+    let override_ = override_(&forced, OverrideAction::ForceOpen, 60);
+    forced.cell.apply_override(override_, forced.now);
     agree(&forced, &|quick| {
         matches!(
             quick,
@@ -1513,8 +1515,8 @@ fn order_that_has_ended_is_a_release() {
             cell: Cell::new(Arc::new(brittle()), lane.now),
             now: lane.now,
         };
-        let standing = order(&lane, OverrideAction::ForceOpen, 60);
-        lane.cell.apply_override(standing, lane.now);
+        let held = override_(&lane, OverrideAction::ForceOpen, 60);
+        lane.cell.apply_override(held, lane.now);
         let change = lane
             .cell
             .apply_override(open_it, lane.now)
@@ -1542,7 +1544,7 @@ fn advice_that_has_ended_is_none() {
 fn forced_opening_tells_its_length_and_begins_an_incident() {
     let mut lane = Lane::new(brittle());
     lane.wait(7.0);
-    let forced = order(&lane, OverrideAction::ForceOpen, 60);
+    let forced = override_(&lane, OverrideAction::ForceOpen, 60);
     let change = lane.cell.apply_override(forced, lane.now).expect("refuses");
     assert_eq!(change.cooldown, Some(Duration::from_secs(60)));
     lane.wait(4.0);
@@ -1554,14 +1556,14 @@ fn forced_opening_tells_its_length_and_begins_an_incident() {
     let mut probing = open();
     probing.wait(15.0);
     drop(probing.probe());
-    let forced = order(&probing, OverrideAction::ForceOpen, 60);
+    let forced = override_(&probing, OverrideAction::ForceOpen, 60);
     probing.cell.apply_override(forced, probing.now);
     probing.wait(1.0);
     probing.cell.apply_override(None, probing.now);
     assert_eq!(
         probing.view().open_age,
         Duration::from_secs(16),
-        "the incident goes on through the order"
+        "the incident goes on through the override"
     );
 }
 

@@ -1,8 +1,9 @@
 //! Which numbers of a policy are out of bounds, by the field names of the document.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Policy, TripMode};
+use super::{Policy, Recovery, Trip};
 use crate::limits;
 
 /// One field of a policy that is out of bounds.
@@ -14,165 +15,166 @@ pub struct PolicyProblem {
     pub message: String,
 }
 
+impl PolicyProblem {
+    fn new(field: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            field,
+            message: message.into(),
+        }
+    }
+}
+
 impl Policy {
     /// All fields that are out of bounds; an empty list means the policy may be used.
     pub fn problems(&self) -> Vec<PolicyProblem> {
-        let mut found = Vec::new();
-        let mut span = |field, value: Duration, least: Duration, most: Duration| {
-            if value < least || value > most {
-                found.push(PolicyProblem {
-                    field,
-                    message: format!(
-                        "must be from {} to {} seconds, is {}",
-                        least.as_secs_f64(),
-                        most.as_secs_f64(),
-                        value.as_secs_f64()
-                    ),
-                });
-            }
-        };
-        let zero = Duration::ZERO;
-        span(
-            "base_cooldown_secs",
-            self.base_cooldown,
-            limits::COOLDOWN_MIN,
-            limits::COOLDOWN_MAX,
-        );
-        span(
-            "max_cooldown_secs",
-            self.max_cooldown,
-            limits::COOLDOWN_MIN,
-            limits::COOLDOWN_MAX,
-        );
-        span(
-            "hard_down_cooldown_secs",
-            self.hard_down_cooldown,
-            limits::COOLDOWN_MIN,
-            limits::COOLDOWN_MAX,
-        );
-        span(
-            "jitter_floor_secs",
-            self.jitter_floor,
-            zero,
-            limits::JITTER_FLOOR_MAX,
-        );
-        span("park_secs", self.park, zero, limits::PARK_MAX);
-        span("ramp_secs", self.ramp, zero, limits::RAMP_MAX);
-        span(
-            "trip.window_secs",
-            self.trip.window,
-            limits::WINDOW_MIN,
-            limits::WINDOW_MAX,
-        );
-        if let Some(slow) = self.trip.slow_call {
-            span(
-                "trip.slow_call_secs",
-                slow,
-                limits::SLOW_CALL_MIN,
-                limits::SLOW_CALL_MAX,
-            );
-        }
-
-        let mut number = |field, value: u32, least: u32, most: u32| {
-            if value < least || value > most {
-                found.push(PolicyProblem {
-                    field,
-                    message: format!("must be from {least} to {most}, is {value}"),
-                });
-            }
-        };
-        number(
-            "trip.min_requests",
-            self.trip.min_requests,
-            1,
-            limits::COUNT_MAX,
-        );
-        number(
-            "trip.consecutive_n",
-            self.trip.consecutive_n,
-            1,
-            limits::COUNT_MAX,
-        );
-        number(
-            "trip.failure_count",
-            self.trip.failure_count,
-            1,
-            limits::COUNT_MAX,
-        );
-        number(
-            "half_open.max_probes",
-            self.half_open.max_probes,
-            0,
-            limits::PROBES_MAX,
-        );
-        number(
-            "half_open.successes_to_close",
-            self.half_open.successes_to_close,
-            1,
-            limits::SUCCESSES_TO_CLOSE_MAX,
-        );
-
-        if self.max_cooldown < self.base_cooldown {
-            found.push(PolicyProblem {
-                field: "max_cooldown_secs",
-                message: format!(
-                    "must not be below base_cooldown_secs ({} seconds), is {}",
-                    self.base_cooldown.as_secs_f64(),
-                    self.max_cooldown.as_secs_f64()
-                ),
-            });
-        }
-        // Written so that NaN is refused too.
-        if !(self.trip.threshold > 0.0 && self.trip.threshold <= limits::THRESHOLD_MAX) {
-            found.push(PolicyProblem {
-                field: "trip.threshold",
-                message: format!("must be above 0 and at most 1, is {}", self.trip.threshold),
-            });
-        }
-        if !(self.jitter_ratio >= 0.0 && self.jitter_ratio <= limits::JITTER_RATIO_MAX) {
-            found.push(PolicyProblem {
-                field: "jitter_ratio",
-                message: format!("must be from 0 to 1, is {}", self.jitter_ratio),
-            });
-        }
-        if let TripMode::Any(rules) = self.trip.mode
-            && !(rules.error_rate || rules.consecutive || rules.count)
-        {
-            found.push(PolicyProblem {
-                field: "trip.mode",
-                message: "any needs at least one of threshold, consecutive_n, failure_count"
-                    .to_owned(),
-            });
-        }
-        if let Some(codes) = &self.failure_status_codes {
-            if codes.len() > limits::STATUS_CODES_MAX {
-                found.push(PolicyProblem {
-                    field: "failure_status_codes",
-                    message: format!("must have at most {} entries", limits::STATUS_CODES_MAX),
-                });
-            }
-            if let Some(code) = codes
-                .iter()
-                .find(|code| !(limits::STATUS_MIN..=limits::STATUS_MAX).contains(*code))
-            {
-                found.push(PolicyProblem {
-                    field: "failure_status_codes",
-                    message: format!(
-                        "must hold statuses from {} to {}, holds {code}",
-                        limits::STATUS_MIN,
-                        limits::STATUS_MAX
-                    ),
-                });
-            }
-        }
-        found
+        let spans = self.spans().into_iter().filter_map(span_problem);
+        let counts = self.counts().into_iter().filter_map(count_problem);
+        let shares = self.shares().into_iter().flatten();
+        spans
+            .chain(counts)
+            .chain(shares)
+            .chain(self.comparisons())
+            .chain(self.status_problems())
+            .collect()
     }
+
+    /// Every duration with its bounds.
+    fn spans(&self) -> [(&'static str, Duration, RangeInclusive<Duration>); 8] {
+        let cooldown = limits::COOLDOWN_MIN..=limits::COOLDOWN_MAX;
+        let slow_call = self.trip.slow_call.unwrap_or(limits::SLOW_CALL_MAX);
+        let up_to = |most| Duration::ZERO..=most;
+        [
+            ("base_cooldown_secs", self.base_cooldown, cooldown.clone()),
+            ("max_cooldown_secs", self.max_cooldown, cooldown.clone()),
+            ("hard_down_cooldown_secs", self.hard_down_cooldown, cooldown),
+            (
+                "jitter_floor_secs",
+                self.jitter_floor,
+                up_to(limits::JITTER_FLOOR_MAX),
+            ),
+            ("park_secs", self.park, up_to(limits::PARK_MAX)),
+            ("ramp_secs", self.ramp, up_to(limits::RAMP_MAX)),
+            (
+                "trip.window_secs",
+                self.trip.window,
+                limits::WINDOW_MIN..=limits::WINDOW_MAX,
+            ),
+            (
+                "trip.slow_call_secs",
+                slow_call,
+                limits::SLOW_CALL_MIN..=limits::SLOW_CALL_MAX,
+            ),
+        ]
+    }
+
+    /// Every whole number with its bounds.
+    fn counts(&self) -> [(&'static str, u32, RangeInclusive<u32>); 5] {
+        let Trip {
+            min_requests,
+            consecutive_n,
+            failure_count,
+            ..
+        } = self.trip;
+        let Recovery {
+            max_probes,
+            successes_to_close,
+            closes_at: _,
+        } = self.half_open;
+        let count = 1..=limits::COUNT_MAX;
+        let successes = 1..=limits::SUCCESSES_TO_CLOSE_MAX;
+        [
+            ("trip.min_requests", min_requests, count.clone()),
+            ("trip.consecutive_n", consecutive_n, count.clone()),
+            ("trip.failure_count", failure_count, count),
+            ("half_open.max_probes", max_probes, 0..=limits::PROBES_MAX),
+            (
+                "half_open.successes_to_close",
+                successes_to_close,
+                successes,
+            ),
+        ]
+    }
+
+    /// What is wrong with shares. Written so that NaN is refused too.
+    fn shares(&self) -> [Option<PolicyProblem>; 2] {
+        let threshold = self.trip.threshold;
+        let is_threshold = threshold > 0.0 && threshold <= limits::THRESHOLD_MAX;
+        let jitter = self.jitter_ratio;
+        let is_jitter = (0.0..=limits::JITTER_RATIO_MAX).contains(&jitter);
+        [
+            (!is_threshold).then(|| {
+                let message = format!("must be above 0 and at most 1, is {threshold}");
+                PolicyProblem::new("trip.threshold", message)
+            }),
+            (!is_jitter).then(|| {
+                let message = format!("must be from 0 to 1, is {jitter}");
+                PolicyProblem::new("jitter_ratio", message)
+            }),
+        ]
+    }
+
+    /// Fields that contradict each other.
+    fn comparisons(&self) -> impl Iterator<Item = PolicyProblem> {
+        let below_base = (self.max_cooldown < self.base_cooldown).then(|| {
+            let base = self.base_cooldown.as_secs_f64();
+            let max = self.max_cooldown.as_secs_f64();
+            let message =
+                format!("must not be below base_cooldown_secs ({base} seconds), is {max}");
+            PolicyProblem::new("max_cooldown_secs", message)
+        });
+        let rules = self.trip.mode.rules();
+        let no_rule = !(rules.error_rate || rules.consecutive || rules.count);
+        let no_rule = no_rule.then(|| {
+            let message = "any needs at least one of threshold, consecutive_n, failure_count";
+            PolicyProblem::new("trip.mode", message)
+        });
+        below_base.into_iter().chain(no_rule)
+    }
+
+    fn status_problems(&self) -> impl Iterator<Item = PolicyProblem> {
+        const FIELD: &str = "failure_status_codes";
+        let codes = self.failure_status_codes.as_deref().unwrap_or_default();
+        let too_many = (codes.len() > limits::STATUS_CODES_MAX).then(|| {
+            let message = format!("must have at most {} entries", limits::STATUS_CODES_MAX);
+            PolicyProblem::new(FIELD, message)
+        });
+        let legal = limits::STATUS_MIN..=limits::STATUS_MAX;
+        let unknown = codes
+            .iter()
+            .find(|code| !legal.contains(*code))
+            .map(|code| {
+                let (least, most) = (legal.start(), legal.end());
+                let message = format!("must hold statuses from {least} to {most}, holds {code}");
+                PolicyProblem::new(FIELD, message)
+            });
+        too_many.into_iter().chain(unknown)
+    }
+}
+
+fn span_problem(
+    (field, value, bounds): (&'static str, Duration, RangeInclusive<Duration>),
+) -> Option<PolicyProblem> {
+    let secs = Duration::as_secs_f64;
+    (!bounds.contains(&value)).then(|| {
+        let (least, most, is) = (secs(bounds.start()), secs(bounds.end()), secs(&value));
+        let message = format!("must be from {least} to {most} seconds, is {is}");
+        PolicyProblem::new(field, message)
+    })
+}
+
+fn count_problem(
+    (field, value, bounds): (&'static str, u32, RangeInclusive<u32>),
+) -> Option<PolicyProblem> {
+    (!bounds.contains(&value)).then(|| {
+        let (least, most) = (bounds.start(), bounds.end());
+        PolicyProblem::new(field, format!("must be from {least} to {most}, is {value}"))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Recovery, Rules, Trip};
+    use crate::policy::{Rules, TripMode};
 
     fn fields(policy: &Policy) -> Vec<&'static str> {
         policy
@@ -210,6 +212,7 @@ mod tests {
             half_open: Recovery {
                 max_probes: 101,
                 successes_to_close: 0,
+                ..Recovery::default()
             },
             ..Policy::default()
         };
@@ -258,6 +261,7 @@ mod tests {
             half_open: Recovery {
                 max_probes: 0,
                 successes_to_close: 1,
+                ..Recovery::default()
             },
             ..Policy::default()
         };

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use lanekeeper_breaker::{
-    Mode, Outcome, OverrideAction, Policy, Reason, Refusal, RefusalReason, Selectable, State,
-    Transition, Trip, View, WindowKind,
+    ClosesAt, Mode, Outcome, OverrideAction, Policy, Reason, Refusal, RefusalReason, Selectable,
+    State, Transition, Trip, View, WindowKind,
 };
 
 /// What the cell answered.
@@ -42,6 +42,8 @@ struct Attempt {
     began: u64,
     role: Role,
     committed: bool,
+    /// A probe's content came in time, and its end decides.
+    delivered: bool,
     /// Its content came slowly.
     slow: bool,
 }
@@ -77,7 +79,7 @@ pub(crate) struct Naive {
     trips: u64,
     soft: u64,
     hard: u64,
-    order: Option<(OverrideAction, u64)>,
+    override_: Option<(OverrideAction, u64)>,
     advised: Option<u64>,
     hard_down_at: Option<u64>,
     credential_at: u64,
@@ -107,15 +109,15 @@ impl Naive {
             trips: 0,
             soft: 0,
             hard: 0,
-            order: None,
+            override_: None,
             advised: None,
             hard_down_at: None,
             credential_at: 0,
         }
     }
 
-    fn ordered(&self, now: u64) -> Option<OverrideAction> {
-        self.order
+    fn overridden(&self, now: u64) -> Option<OverrideAction> {
+        self.override_
             .filter(|(_, until)| *until > now)
             .map(|(action, _)| action)
     }
@@ -129,7 +131,7 @@ impl Naive {
     }
 
     fn shown(&self, now: u64) -> State {
-        match self.ordered(now) {
+        match self.overridden(now) {
             Some(OverrideAction::ForceOpen | OverrideAction::Drain) => State::Open,
             Some(OverrideAction::ForceClose) => State::Closed,
             _ if self.policy.mode != Mode::Enforce => State::Closed,
@@ -294,7 +296,8 @@ impl Naive {
                 );
                 now + u64::try_from(chosen.as_nanos().div_ceil(1_000_000)).expect("short")
             }
-            // Under an override nobody is told; the model learns the deadline on looking.
+            // Under an override no transition is returned; the model learns the deadline on
+            // looking.
             None => u64::MAX,
         };
         self.soft = 0;
@@ -306,12 +309,12 @@ impl Naive {
         });
     }
 
-    fn told(&self, change: Option<Transition>, from: State, reason: Reason, now: u64) {
-        if self.ordered(now).is_some() {
+    fn returned(&self, change: Option<Transition>, from: State, reason: Reason, now: u64) {
+        if self.overridden(now).is_some() {
             assert_eq!(change, None, "an override hides what the machine does");
             return;
         }
-        let change = change.expect("the change is told");
+        let change = change.expect("the change is returned");
         assert_eq!((change.from, change.to), (from, self.state()));
         assert_eq!(change.reason, reason);
         assert_eq!(change.observed, self.policy.mode == Mode::Observe);
@@ -327,9 +330,9 @@ impl Naive {
         answer: Asked,
         change: Option<Transition>,
     ) -> Option<u64> {
-        let order = self.ordered(now);
-        if let Some(OverrideAction::ForceOpen | OverrideAction::Drain) = order {
-            let until = self.order.expect("in force").1;
+        let override_ = self.overridden(now);
+        if let Some(OverrideAction::ForceOpen | OverrideAction::Drain) = override_ {
+            let until = self.override_.expect("in force").1;
             assert_eq!(answer, refused(Some(until - now), RefusalReason::Override));
             return None;
         }
@@ -345,13 +348,13 @@ impl Naive {
                 successes: 0,
                 served,
             });
-            self.told(change, State::Open, Reason::CooldownEnded, now);
+            self.returned(change, State::Open, Reason::CooldownEnded, now);
         } else {
             assert_eq!(change, None);
         }
         let refusal = match self.condition {
             Condition::Closed => {
-                if self.hard > now && order.is_none() {
+                if self.hard > now && override_.is_none() {
                     refused(Some(self.hard - now), RefusalReason::Parked)
                 } else {
                     assert_eq!(answer, Asked::Pass);
@@ -407,6 +410,7 @@ impl Naive {
                 began: now,
                 role,
                 committed: false,
+                delivered: false,
                 slow: false,
             },
         );
@@ -434,7 +438,7 @@ impl Naive {
 
     pub(crate) fn commit(&mut self, id: u64, now: u64, change: Option<Transition>) {
         let attempt = self.attempts[&id].clone();
-        if attempt.age != self.age || attempt.committed {
+        if attempt.age != self.age || attempt.committed || attempt.delivered {
             assert_eq!(change, None);
             return;
         }
@@ -446,6 +450,10 @@ impl Naive {
                 attempt.committed = true;
                 attempt.slow = slow;
                 self.count(id, slow, now);
+            }
+            Role::Probe { .. } if self.policy.half_open.closes_at == ClosesAt::End => {
+                assert_eq!(change, None);
+                self.attempts.get_mut(&id).expect("known").delivered = !slow;
             }
             Role::Probe { lease_until } if !slow && lease_until > now => {
                 self.prove(now, change);
@@ -472,7 +480,7 @@ impl Naive {
             *successes += 1;
             if *successes >= needed {
                 self.close();
-                self.told(change, State::HalfOpen, Reason::ProbeSucceeded, now);
+                self.returned(change, State::HalfOpen, Reason::ProbeSucceeded, now);
                 return;
             }
         }
@@ -502,7 +510,7 @@ impl Naive {
         };
         let late = matches!(attempt.role, Role::Probe { lease_until } if lease_until <= now);
         if attempt.age != self.age || attempt.role == Role::Stranger || late {
-            assert_eq!(change, None, "a straggler decides nothing");
+            assert_eq!(change, None, "a late result decides nothing");
             if asked > 0
                 && let Condition::Open { until, .. } = &mut self.condition
             {
@@ -515,7 +523,9 @@ impl Naive {
             Role::Probe { .. } | Role::Proven => {
                 let probing = attempt.role != Role::Proven;
                 match outcome {
-                    Outcome::Success if probing && self.slow(attempt.began, now) => {
+                    Outcome::Success
+                        if probing && !attempt.delivered && self.slow(attempt.began, now) =>
+                    {
                         self.reopen(id, false, 0, now, change);
                     }
                     Outcome::Success if probing => {
@@ -542,7 +552,7 @@ impl Naive {
         } else {
             Reason::ProbeFailed
         };
-        self.told(change, State::HalfOpen, reason, now);
+        self.returned(change, State::HalfOpen, reason, now);
     }
 
     fn settle_closed(
@@ -554,7 +564,7 @@ impl Naive {
         now: u64,
         change: Option<Transition>,
     ) {
-        let forced = self.ordered(now) == Some(OverrideAction::ForceClose);
+        let forced = self.overridden(now) == Some(OverrideAction::ForceClose);
         match outcome {
             Outcome::Neutral => {
                 self.take_back(id, now);
@@ -602,7 +612,7 @@ impl Naive {
                     assert_eq!(change, None);
                 } else {
                     self.open(true, 0, now, change);
-                    self.told(change, State::Closed, Reason::HardDown, now);
+                    self.returned(change, State::Closed, Reason::HardDown, now);
                 }
             }
         }
@@ -638,31 +648,31 @@ impl Naive {
             return false;
         }
         self.open(false, asked, now, change);
-        self.told(change, State::Closed, reason, now);
+        self.returned(change, State::Closed, reason, now);
         true
     }
 
-    pub(crate) fn order(
+    pub(crate) fn override_(
         &mut self,
-        order: Option<(OverrideAction, u64)>,
+        override_: Option<(OverrideAction, u64)>,
         now: u64,
         change: Option<Transition>,
     ) {
         let before = self.shown(now);
-        match order {
+        match override_ {
             Some((OverrideAction::Reset, _)) => {
                 self.close();
                 self.hard_down_at = None;
             }
             Some((action, until)) if until > now => {
                 if action == OverrideAction::ForceClose
-                    && self.ordered(now) != Some(OverrideAction::ForceClose)
+                    && self.overridden(now) != Some(OverrideAction::ForceClose)
                 {
                     self.close();
                 }
-                self.order = Some((action, until));
+                self.override_ = Some((action, until));
             }
-            Some(_) | None => self.order = None,
+            Some(_) | None => self.override_ = None,
         }
         self.only_what_is_seen(before, now, change);
     }
@@ -685,7 +695,7 @@ impl Naive {
         } else {
             let from = self.state();
             self.close();
-            self.told(change, from, Reason::Recovered, now);
+            self.returned(change, from, Reason::Recovered, now);
         }
     }
 
@@ -701,7 +711,7 @@ impl Naive {
                 successes: 0,
                 served: until.min(now) - since,
             });
-            self.told(change, State::Open, Reason::CredentialChanged, now);
+            self.returned(change, State::Open, Reason::CredentialChanged, now);
         } else {
             assert_eq!(change, None);
         }
@@ -743,15 +753,15 @@ impl Naive {
             view.hard_down,
             matches!(self.condition, Condition::Open { hard: true, .. })
         );
-        let order = self.ordered(now);
-        assert_eq!(view.override_.map(|shown| shown.action), order);
+        let override_ = self.overridden(now);
+        assert_eq!(view.override_.map(|shown| shown.action), override_);
         if let Condition::Open { until, .. } = &mut self.condition
             && *until == u64::MAX
         {
             *until = now + up_to_ms(view.machine_cooldown_remaining);
         }
-        let remaining = match (view.state, order, &self.condition) {
-            (State::Open, Some(_), _) => self.order.expect("in force").1 - now,
+        let remaining = match (view.state, override_, &self.condition) {
+            (State::Open, Some(_), _) => self.override_.expect("in force").1 - now,
             (State::Open, None, Condition::Open { until, .. }) => until.saturating_sub(now),
             _ => 0,
         };
@@ -764,8 +774,8 @@ impl Naive {
     }
 
     fn compare_selectable(&self, shown: Selectable, now: u64) {
-        let order = self.ordered(now);
-        let expected = match (order, self.policy.mode, &self.condition) {
+        let override_ = self.overridden(now);
+        let expected = match (override_, self.policy.mode, &self.condition) {
             (Some(OverrideAction::ForceOpen | OverrideAction::Drain), _, _) => "no",
             (Some(_), _, _) | (None, Mode::Observe | Mode::Off, _) => "yes",
             (None, Mode::Enforce, Condition::Closed) => {

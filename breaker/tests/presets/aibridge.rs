@@ -95,7 +95,7 @@ fn change_request_trips() {
 fn change_request_open_and_half_open() {
     let policy = &presets::aibridge();
     run(
-        "open rejects every request and tells the time left",
+        "open rejects every request and returns the time left",
         policy,
         &after(
             failures(5, 0.0, 503),

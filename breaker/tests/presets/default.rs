@@ -285,7 +285,7 @@ fn failover_page() {
         ),
     );
     run(
-        "a rejected request is told when the soonest cooldown ends",
+        "a rejected request carries when the soonest cooldown ends",
         policy,
         &after(
             failures(5, 0.0, 500),

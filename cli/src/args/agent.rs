@@ -35,10 +35,10 @@ pub(crate) struct AgentArguments {
     /// Address for probes, statistics and metrics
     #[arg(long, env = "LANEKEEPER_OPS_LISTEN", default_value = "127.0.0.1:7411")]
     pub(crate) ops_listen: SocketAddr,
-    /// Folder of the last configuration that was good; without it a restart needs the control plane
+    /// Folder of the last-known-good configuration; without it a restart needs the control plane
     #[arg(long, env = "LANEKEEPER_CACHE_DIR")]
     pub(crate) cache_dir: Option<PathBuf>,
-    /// Time to keep serving after the order to stop, in seconds
+    /// Time to keep serving after a stop signal, in seconds
     #[arg(long, env = "LANEKEEPER_DRAIN_PAUSE_SECS", default_value = "5", value_parser = secs)]
     pub(crate) drain_pause_secs: Duration,
     /// Time that running answers get after that, in seconds

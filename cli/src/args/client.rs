@@ -92,7 +92,7 @@ pub(crate) enum Resource {
     /// A gateway's rollouts, the latest first
     #[value(alias = "rollout")]
     Rollouts,
-    /// A gateway's overrides that stand
+    /// A gateway's active overrides
     #[value(alias = "override")]
     Overrides,
 }

@@ -23,10 +23,10 @@ pub(crate) enum JoinTokenAction {
     Create {
         /// The gateway that agents may join with it
         gateway: String,
-        /// How long it works, such as 15m or 2d
+        /// How long it is valid, such as 15m or 2d
         #[arg(long, value_parser = super::span, default_value = "1h")]
         ttl: u64,
-        /// How many agents it lets in
+        /// How many agents may join with it
         #[arg(long, default_value_t = 1)]
         max_uses: u64,
         /// How the result is printed
@@ -39,7 +39,7 @@ pub(crate) enum JoinTokenAction {
     Revoke {
         /// The join token's id
         id: String,
-        /// The agents that it let in lose their certificates as well
+        /// Also revoke the certificates of the agents that joined with it
         #[arg(long)]
         agents: bool,
         #[command(flatten)]

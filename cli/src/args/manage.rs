@@ -33,7 +33,7 @@ pub(crate) struct WatchArguments {
     /// List closed breakers too
     #[arg(long)]
     pub(crate) closed: bool,
-    /// How it is printed: a table that is drawn anew, or with json one event a line
+    /// How it is printed: a table that is redrawn, or with json one event per line
     #[arg(short, long, default_value = "table")]
     pub(crate) output: Format,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub(crate) enum TokenAction {
         /// What it may do
         #[arg(long, default_value = "viewer")]
         role: TokenRole,
-        /// How long it lives, such as 12h or 30d; left out = until it is revoked
+        /// How long it is valid, such as 12h or 30d; left out = until it is revoked
         #[arg(long, value_parser = super::span)]
         ttl: Option<u64>,
         /// How the result is printed
@@ -72,7 +72,7 @@ pub(crate) enum TokenAction {
         #[command(flatten)]
         api: ApiArguments,
     },
-    /// Revoke a token; it ends everywhere within five seconds
+    /// Revoke a token; it is invalid everywhere within five seconds
     Revoke {
         /// The token's id, as `token list` shows it
         id: String,
@@ -129,11 +129,11 @@ pub(crate) enum AgentsAction {
         #[command(flatten)]
         api: ApiArguments,
     },
-    /// Take an agent out of its load balancer; running requests end as they would
+    /// Drain an agent: take it out of its load balancer; running requests finish
     Drain {
         /// The agent's name, or its id where several have the name
         id: String,
-        /// Take it back in
+        /// Undrain it
         #[arg(long)]
         undo: bool,
         /// Why, for the audit trail
@@ -142,8 +142,8 @@ pub(crate) enum AgentsAction {
         #[command(flatten)]
         api: ApiArguments,
     },
-    /// Forget an agent and revoke its certificate; one that joined without a certificate and still runs
-    /// comes back with its next report
+    /// Forget an agent and revoke its certificate; one that runs without a certificate
+    /// returns with its next report
     Delete {
         /// The agent's name, or its id where several have the name
         id: String,

@@ -13,24 +13,24 @@ pub(crate) struct OverrideArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverrideCommand {
-    /// Let no attempt go to a lane
+    /// Send no attempt to a lane
     ForceOpen {
         #[command(flatten)]
         lasting: LastingArguments,
-        /// Do it even when a pool is left without a usable member
+        /// Do it even if that leaves a pool without a usable member
         #[arg(long)]
         allow_empty: bool,
     },
-    /// Let every attempt go to a lane, whatever its breaker says
+    /// Allow every attempt to a lane, whatever the state of its breaker
     ForceClose {
         #[command(flatten)]
         lasting: LastingArguments,
     },
-    /// Let running answers of a lane finish and begin no new ones
+    /// Finish running responses of a lane and start no new ones
     Drain {
         #[command(flatten)]
         lasting: LastingArguments,
-        /// Do it even when a pool is left without a usable member
+        /// Do it even if that leaves a pool without a usable member
         #[arg(long)]
         allow_empty: bool,
     },
@@ -38,12 +38,12 @@ pub(crate) enum OverrideCommand {
     Reset {
         #[command(flatten)]
         order: OrderArguments,
-        /// How long agents that are not connected may still hear of it, such as 90s; a minute if not
+        /// How long it is kept for agents that are not connected, such as 90s; a minute if not
         /// given
         #[arg(long, value_parser = span)]
         ttl: Option<u64>,
     },
-    /// List the overrides of a gateway that stand
+    /// List the active overrides of a gateway
     List {
         /// The gateway
         #[arg(short, long, env = "LANEKEEPER_GATEWAY")]
@@ -70,7 +70,7 @@ pub(crate) enum OverrideCommand {
         #[command(flatten)]
         api: ApiArguments,
     },
-    /// End an override before its time
+    /// Release an override before it expires
     Release {
         /// The override's id, as `override list` shows it
         id: String,

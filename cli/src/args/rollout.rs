@@ -12,15 +12,15 @@ pub(crate) struct RolloutArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
-    /// Show how a rollout stands: its stages, and agents that are waited for or refuse
+    /// Show the status of a rollout: its stages, and agents that are pending or refused it
     Status(RolloutTarget),
-    /// Hold a rollout; agents keep what they have
+    /// Pause a rollout; agents keep their revision
     Pause(RolloutOrder),
-    /// Let a paused or stopped rollout go on
+    /// Resume a paused or stopped rollout
     Resume(RolloutOrder),
-    /// Stop a rollout and bring the old content back
+    /// Abort a rollout and restore the old content
     Abort {
-        /// Only stop it; agents keep what they have
+        /// Only stop it; agents keep their revision
         #[arg(long)]
         no_rollback: bool,
         #[command(flatten)]
@@ -83,7 +83,7 @@ pub(crate) struct StartArguments {
 pub(crate) struct RollbackArguments {
     /// The gateway
     pub(crate) gateway: String,
-    /// The revision whose content comes back, as a new revision
+    /// The revision whose content is restored, as a new revision
     pub(crate) revision: u64,
     /// Why, for the audit trail
     #[arg(long)]

@@ -9,7 +9,7 @@ pub(crate) struct TraceArguments {
     /// counts too [default: none, no traces]
     #[arg(long, env = "LANEKEEPER_OTLP_ENDPOINT", hide_env_values = true)]
     pub(crate) otlp_endpoint: Option<String>,
-    /// How the collector is spoken to; OTEL_EXPORTER_OTLP_PROTOCOL counts too [default: grpc]
+    /// The protocol of the collector; OTEL_EXPORTER_OTLP_PROTOCOL counts too [default: grpc]
     #[arg(long, env = "LANEKEEPER_OTLP_PROTOCOL")]
     pub(crate) otlp_protocol: Option<OtlpProtocol>,
 }

@@ -50,7 +50,7 @@ pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
             wait(&api, gateway, revision, arguments.timeout_secs).await?;
         } else {
             output::hint(&format!(
-                "agents take it now: lanekeeper get agents {gateway}"
+                "agents are applying it: lanekeeper get agents {gateway}"
             ));
         }
     }
@@ -84,7 +84,7 @@ async fn dry_run(api: &Api, gateway: &str, document: &Value) -> Result<Value, Fa
     }
     Err(Failure::new(
         Kind::Invalid,
-        format!("the server refuses it: {answer}"),
+        format!("the server rejects it: {answer}"),
     ))
 }
 

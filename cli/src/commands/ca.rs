@@ -9,6 +9,6 @@ pub(crate) fn run(arguments: &CaArguments) -> Result<(), Failure> {
     let fingerprint = lanekeeper_control_plane::rotate_authority(&files.files(), clock::unix_ms())
         .map_err(Failure::other)?;
     output::line(&fingerprint);
-    output::hint("the authorities before it stay trusted until their certificates have ended");
+    output::hint("earlier authorities stay trusted until their certificates expire");
     Ok(())
 }

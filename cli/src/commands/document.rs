@@ -65,7 +65,7 @@ pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Checked>, Failure> {
                 .map_err(|problems| invalid(&place(path, index, parts.len()), &problems))?;
             let name = &checked.gateway.name;
             if documents.iter().any(|other| other.gateway.name == *name) {
-                let text = format!("{}: gateway {name} is named twice", path.display());
+                let text = format!("{}: gateway {name} is defined twice", path.display());
                 return Err(Failure::new(Kind::Invalid, text));
             }
             documents.push(checked);

@@ -71,7 +71,7 @@ pub(crate) async fn run(arguments: OverrideArguments) -> Result<(), Failure> {
             // The order is shown only when the call had nothing to end.
             output::line(&match answer.body {
                 Value::Null => format!("override {id} released"),
-                _ => format!("override {id} was over already"),
+                _ => format!("override {id} had already ended"),
             });
             wait(&api, &path, &waiting).await
         }
@@ -115,7 +115,7 @@ async fn give(
     print(&shown, order.output)?;
     if matches!(order.output, Format::Table | Format::Wide) {
         if acks(&shown).next().is_none() {
-            output::hint("it concerns no agent now; those that come are held to it");
+            output::hint("it matches no agent now; it applies to agents that join later");
         }
         let gateway = &order.gateway;
         output::hint(&format!(
@@ -162,7 +162,10 @@ async fn wait(api: &Api, path: &str, arguments: &WaitArguments) -> Result<(), Fa
         let order = api.get(path).await?.body;
         let behind = behind(&order);
         if told != Some(behind.len()) {
-            output::hint(&format!("{} connected agents are behind", behind.len()));
+            output::hint(&format!(
+                "{} connected agents have not applied it yet",
+                behind.len()
+            ));
             told = Some(behind.len());
         }
         if behind.is_empty() {
@@ -170,7 +173,7 @@ async fn wait(api: &Api, path: &str, arguments: &WaitArguments) -> Result<(), Fa
         }
         if start.elapsed() >= arguments.timeout_secs {
             let text = format!(
-                "not everywhere after {} s: {}",
+                "not applied everywhere after {} s: {}",
                 arguments.timeout_secs.as_secs_f64(),
                 behind.join("; ")
             );

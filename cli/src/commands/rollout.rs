@@ -75,7 +75,7 @@ async fn start(arguments: &StartArguments) -> Result<(), Failure> {
     let started = api.post_over(&path, &Value::Object(body), &etag).await?;
     print(&started.body, arguments.output)?;
     output::hint(&format!(
-        "agents take it now: lanekeeper rollout status {}",
+        "agents are applying it: lanekeeper rollout status {}",
         arguments.gateway
     ));
     Ok(())
@@ -141,7 +141,7 @@ pub(super) fn sentence(rollout: &Value) -> String {
     }
     if rollout.get("rollback_revision").is_some_and(Value::is_u64) {
         text += &format!(
-            "; the old content is back as revision {}",
+            "; the old content was restored as revision {}",
             number(rollout, "rollback_revision")
         );
     }
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!(
             sentence(&rollout),
             "rollout of revision 4 of gateway edge: rolled_back (agent node-1 refused the \
-             revision); the old content is back as revision 5"
+             revision); the old content was restored as revision 5"
         );
     }
 }

@@ -39,7 +39,7 @@ pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
         }
         stream = loop {
             output::hint(&format!(
-                "the stream ended; opening it again in {} s",
+                "the stream ended; reconnecting in {} s",
                 pause.as_secs()
             ));
             tokio::time::sleep(pause).await;

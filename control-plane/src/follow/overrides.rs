@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use lanekeeper_model::StandingOverride;
+use lanekeeper_model::ActiveOverride;
 use lanekeeper_store::{ConfigStore, Error, Hint, OVERRIDES_STANDING_MAX, Standing};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -25,7 +25,7 @@ pub(crate) struct StandingOrders {
     /// The gateway's counter of changes.
     pub(crate) generation: u64,
     /// The orders that stood when they were read, the earliest first.
-    pub(crate) orders: Vec<StandingOverride>,
+    pub(crate) orders: Vec<ActiveOverride>,
 }
 
 impl From<Standing> for StandingOrders {

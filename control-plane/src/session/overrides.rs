@@ -87,7 +87,7 @@ impl Orders {
         self.in_flight = Some(now);
         Some(Overrides {
             generation: standing.generation,
-            orders,
+            entries: orders,
             unreadable: Vec::new(),
         })
     }

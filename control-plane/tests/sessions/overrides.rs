@@ -55,7 +55,7 @@ impl Agent {
     }
 
     async fn obey(&self, overrides: &Overrides) {
-        let applied = overrides.orders.iter().map(|order| order.id.clone());
+        let applied = overrides.entries.iter().map(|order| order.id.clone());
         self.send(FromAgent::OverridesResult(OverridesResult {
             generation: overrides.generation,
             applied: applied.collect(),
@@ -66,7 +66,7 @@ impl Agent {
 }
 
 fn lanes(overrides: &Overrides) -> Vec<&str> {
-    let lanes = overrides.orders.iter().map(|order| order.lane.as_str());
+    let lanes = overrides.entries.iter().map(|order| order.lane.as_str());
     lanes.collect()
 }
 
@@ -80,7 +80,7 @@ async fn newcomer_gets_the_whole_set_for_its_labels_and_its_word_is_kept() {
     assert!(welcome.capabilities.contains(&ABILITY_OVERRIDES.to_owned()));
     let overrides = agent.overrides().await;
     assert_eq!((overrides.generation, lanes(&overrides)), (2, vec!["fast"]));
-    let remaining_ms = overrides.orders[0].remaining_ms;
+    let remaining_ms = overrides.entries[0].remaining_ms;
     assert!(remaining_ms > 0 && remaining_ms < FAR_MS, "{remaining_ms}");
     agent.obey(&overrides).await;
     let record = plane

@@ -162,7 +162,7 @@ async fn an_agent_of_a_next_form_is_served_as_far_as_it_is_understood() {
     while !(pushed && told) {
         match next.hear().await {
             Some(FromServer::ConfigPush(push)) => pushed = push.revision == 1,
-            Some(FromServer::Overrides(set)) => told = set.orders[0].id == row.order.id,
+            Some(FromServer::Overrides(set)) => told = set.entries[0].id == row.order.id,
             other => panic!("{other:?}"),
         }
     }

@@ -2,25 +2,27 @@
 
 use super::{ChangeQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
-use crate::fleet::Picture;
+use crate::fleet_view::FleetSnapshot;
 use crate::input::{Path, Query};
 use axum::extract::State;
 use http::StatusCode;
 use lanekeeper_model::GatewayName;
 
 /// The gateway of an agent, which must be known.
-fn gateway_of(picture: &Picture, instance: &str) -> Result<GatewayName, Error> {
-    picture.gateway_of(instance).ok_or_else(|| Error::NotFound {
-        kind: "agent",
-        name: instance.to_owned(),
-    })
+fn gateway_of(snapshot: &FleetSnapshot, instance: &str) -> Result<GatewayName, Error> {
+    snapshot
+        .gateway_of(instance)
+        .ok_or_else(|| Error::NotFound {
+            kind: "agent",
+            name: instance.to_owned(),
+        })
 }
 
-/// Take an agent out of service: it tells its load balancer that it is not ready, and ends what it
-/// has begun. It stays so across reconnects until it is taken back; a process that starts anew is
+/// Drain an agent: it reports itself as not ready to its load balancer, and finishes the requests it
+/// has begun. It stays drained across reconnects until it is undrained; a process that restarts is
 /// another agent.
 #[utoipa::path(
     post,
@@ -29,11 +31,8 @@ fn gateway_of(picture: &Picture, instance: &str) -> Result<GatewayName, Error> {
     tag = "agents",
     params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
     responses(
-        (status = 202, description = "Ordered; the agent's state becomes `draining` when it obeys"),
-        (status = 404, description = "There is no such agent",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "It has ended, or no other agent of its gateway takes requests",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 202, description = "Accepted; the agent's state becomes `draining` once it applies this"),
+        (status = 409, description = "The agent has ended, or no other agent of its gateway takes requests"),
     )
 )]
 pub(crate) async fn drain(
@@ -42,19 +41,19 @@ pub(crate) async fn drain(
     Path(id): Path<String>,
     Query(query): Query<ChangeQuery>,
 ) -> Result<StatusCode, Error> {
-    let picture = app.fleet.picture().await?;
-    let gateway = gateway_of(&picture, &id)?;
-    if picture.has_left(&id) {
+    let snapshot = app.fleet.snapshot().await?;
+    let gateway = gateway_of(&snapshot, &id)?;
+    if snapshot.has_left(&id) {
         return Err(Error::AgentGone);
     }
-    let live = picture.serving(&gateway, clock::now_ms());
+    let live = snapshot.serving(&gateway, clock::now_ms());
     let change = change(&caller, query.message)?;
     app.store.drain_agent(&gateway, &id, &live, &change).await?;
     app.announce_overrides(&gateway).await;
     Ok(StatusCode::ACCEPTED)
 }
 
-/// Take an agent back into service.
+/// Undrain an agent.
 #[utoipa::path(
     delete,
     path = "/admin/v1/agents/{id}/drain",
@@ -62,9 +61,8 @@ pub(crate) async fn drain(
     tag = "agents",
     params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
     responses(
-        (status = 204, description = "Ordered"),
-        (status = 404, description = "It is not out of service",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 204, description = "Accepted"),
+        (status = 404, description = "The agent is not drained"),
     )
 )]
 pub(crate) async fn undrain(
@@ -75,17 +73,17 @@ pub(crate) async fn undrain(
 ) -> Result<StatusCode, Error> {
     let change = change(&caller, query.message)?;
     app.store.undrain_agent(&id, &change).await?;
-    let picture = app.fleet.picture().await?;
-    if let Some(gateway) = picture.gateway_of(&id) {
+    let snapshot = app.fleet.snapshot().await?;
+    if let Some(gateway) = snapshot.gateway_of(&id) {
         app.announce_overrides(&gateway).await;
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Forget an agent and revoke the certificate that it came with: every session that came with it ends
-/// within 5 s, and nobody is let in again by it. Only where the agent is over (it said goodbye, or is
-/// stale or gone) and a later process came with that certificate, the certificate stays. An agent
-/// without one, of a server without TLS, is forgotten only, and comes back with its next report.
+/// Forget an agent and revoke its certificate: every session under that certificate ends
+/// within 5 s, and no agent can connect with it again. Only if the agent has ended (it said goodbye, or is
+/// stale or gone) and a later process uses that certificate, the certificate stays valid. An agent
+/// without one, on a server without TLS, is only forgotten, and returns with its next report.
 #[utoipa::path(
     delete,
     path = "/admin/v1/agents/{id}",
@@ -93,9 +91,7 @@ pub(crate) async fn undrain(
     tag = "agents",
     params(("id" = String, Path, description = "The agent's instance"), ChangeQuery),
     responses(
-        (status = 204, description = "Forgotten, and its certificate, if it had one, revoked"),
-        (status = 404, description = "There is no such agent",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 204, description = "Forgotten; its certificate, if any, is revoked"),
     )
 )]
 pub(crate) async fn forget(
@@ -105,12 +101,12 @@ pub(crate) async fn forget(
     Query(query): Query<ChangeQuery>,
 ) -> Result<StatusCode, Error> {
     let change = change(&caller, query.message)?;
-    let picture = app.fleet.picture().await?;
-    let is_over = picture.is_over(&id, clock::now_ms());
+    let snapshot = app.fleet.snapshot().await?;
+    let is_over = snapshot.is_over(&id, clock::now_ms());
     if app.store.forget_agent(&id, is_over, &change).await? {
         app.announce_identity_revocation().await;
     }
-    if let Some(gateway) = picture.gateway_of(&id) {
+    if let Some(gateway) = snapshot.gateway_of(&id) {
         app.live.forget(&gateway, &id).await?;
     }
     app.fleet.wake();

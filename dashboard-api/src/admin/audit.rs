@@ -63,7 +63,7 @@ pub(crate) struct AuditPage {
     next_cursor: Option<String>,
 }
 
-/// What a look at the whole audit trail found.
+/// The result of verifying the whole audit trail.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct AuditChain {
     /// True when every entry follows the one before, and is as it was written.
@@ -76,9 +76,9 @@ pub(crate) struct AuditChain {
     reason: Option<&'static str>,
 }
 
-/// Compute every hash of the audit trail anew. What somebody changed, removed or reordered in the
-/// database since it was written is found, unless they wrote everything after it anew: keep a copy of
-/// a late entry's hash elsewhere to tell that too.
+/// Verify every hash of the audit trail. Entries changed, removed or reordered in the database
+/// since they were written are found, unless everything after them was rewritten too: keep a copy of
+/// a late entry's hash elsewhere to detect that as well.
 #[utoipa::path(
     get,
     path = "/admin/v1/audit/verify",

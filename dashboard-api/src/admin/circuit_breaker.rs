@@ -55,8 +55,6 @@ impl ProviderBreaker {
     responses(
         (status = 200, description = "Providers by name; one that is not listed is closed",
          body = BTreeMap<String, ProviderBreaker>),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn show(
@@ -70,7 +68,7 @@ pub(crate) async fn show(
         include_closed: true,
         ..ViewQuery::default()
     };
-    let view = breaker_state::view(&app, &app.fleet.picture().await?, query).await?;
+    let view = breaker_state::view(&app, &app.fleet.snapshot().await?, query).await?;
     Ok(axum::Json(by_provider(&view.cells, clock::now_ms())))
 }
 

@@ -1,14 +1,14 @@
 //! A gateway's document: read, replace, patch, and try without writing.
 
-use super::revisions::RevisionInfo;
 use super::structural_diff::{Difference, differences};
 use super::{ChangeQuery, change, merge_patch};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::{Error, Fault};
 use crate::input::document::{Document, MergePatch};
 use crate::input::precondition::{IfMatch, held, revision_tag};
 use crate::input::{Path, Query};
+use crate::revision_info::RevisionInfo;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
@@ -42,8 +42,6 @@ pub(super) async fn current(app: &App, gateway: &str) -> Result<Revision, Error>
         (status = 200, description = "The document; ETag is the revision",
          body = ref("#/components/schemas/Document")),
         (status = 304, description = "The client holds this revision"),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn read(
@@ -81,12 +79,9 @@ pub(crate) async fn read(
     responses(
         (status = 200, description = "The revision that is current now; ETag names it",
          body = RevisionInfo),
-        (status = 400, description = "The document has errors; all are listed, nothing changed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current; its ETag is in the answer",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 428, description = "If-Match is missing",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The document has errors; all are listed, nothing changed"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer"),
+        (status = 428, description = "If-Match is missing"),
     )
 )]
 pub(crate) async fn replace(
@@ -111,7 +106,7 @@ pub(crate) async fn replace(
 }
 
 /// Change parts of the document by a JSON merge patch: null removes a key. A patch that changes nothing
-/// makes no revision and no entry of the audit trail; the answer names the current revision.
+/// makes no revision and no entry of the audit trail; the response names the current revision.
 #[utoipa::path(
     patch,
     path = "/admin/v1/gateways/{gateway}/config",
@@ -132,14 +127,10 @@ pub(crate) async fn replace(
     responses(
         (status = 200, description = "The revision that is current now; ETag names it",
          body = RevisionInfo),
-        (status = 400, description = "The patched document has errors; all are listed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "Others change it at every moment; nothing changed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current; its ETag is in the answer",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 428, description = "If-Match is missing",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The patched document has errors; all are listed"),
+        (status = 409, description = "Concurrent changes; nothing was written"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer"),
+        (status = 428, description = "If-Match is missing"),
     )
 )]
 pub(crate) async fn patch(
@@ -219,7 +210,7 @@ pub(super) fn told(revision: Revision) -> Response {
     ([(ETAG, tag)], axum::Json(RevisionInfo::from(revision))).into_response()
 }
 
-/// What a trial of a document found.
+/// The result of validating a document.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct Verdict {
     /// True when the document would be taken.
@@ -242,7 +233,7 @@ pub(crate) struct Verdict {
             (ref("#/components/schemas/Document") = "application/yaml")
         )
     ),
-    responses((status = 200, description = "The verdict, good or bad", body = Verdict))
+    responses((status = 200, description = "The result, valid or not", body = Verdict))
 )]
 pub(crate) async fn validate(
     Path(gateway): Path<String>,
@@ -288,8 +279,7 @@ pub(crate) struct Diff {
     ),
     responses(
         (status = 200, description = "What would change", body = Diff),
-        (status = 400, description = "The document has errors; all are listed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The document has errors; all are listed"),
     )
 )]
 pub(crate) async fn diff(

@@ -2,7 +2,7 @@
 
 use super::{ChangeQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::Query;
 use axum::extract::State;

@@ -2,7 +2,7 @@
 
 use super::{ChangeQuery, PageQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::document::Document;
@@ -93,11 +93,9 @@ pub(crate) async fn list(
     ),
     responses(
         (status = 201, description = "Created; ETag is the revision",
-         body = super::revisions::RevisionInfo),
-        (status = 400, description = "The document has errors; all are listed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "The name is taken",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+         body = crate::revision_info::RevisionInfo),
+        (status = 400, description = "The document has errors; all are listed"),
+        (status = 409, description = "A gateway with this name already exists"),
     )
 )]
 pub(crate) async fn create(
@@ -119,7 +117,7 @@ pub(crate) async fn create(
         (LOCATION, format!("/admin/v1/gateways/{name}")),
         (ETAG, revision_tag(revision.number)),
     ];
-    let body = axum::Json(super::revisions::RevisionInfo::from(revision));
+    let body = axum::Json(crate::revision_info::RevisionInfo::from(revision));
     Ok((StatusCode::CREATED, headers, body).into_response())
 }
 
@@ -133,8 +131,6 @@ pub(crate) async fn create(
     responses(
         (status = 200, description = "The gateway; ETag is its current revision", body = GatewayInfo),
         (status = 304, description = "The client holds this revision"),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn show(
@@ -171,12 +167,8 @@ pub(crate) async fn show(
     ),
     responses(
         (status = 204, description = "Deleted"),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 428, description = "Agents of it are live and If-Match is missing",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 412, description = "Another revision is current"),
+        (status = 428, description = "The gateway has live agents, and If-Match is missing"),
     )
 )]
 pub(crate) async fn delete(
@@ -210,6 +202,6 @@ pub(crate) async fn delete(
 
 /// How many agents serve a gateway now.
 async fn live_agents(app: &App, gateway: &str) -> Result<usize, Error> {
-    let picture = app.fleet.picture().await?;
-    Ok(picture.live_agents(gateway, clock::now_ms()))
+    let snapshot = app.fleet.snapshot().await?;
+    Ok(snapshot.live_agents(gateway, clock::now_ms()))
 }

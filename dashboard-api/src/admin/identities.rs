@@ -2,7 +2,7 @@
 
 use super::{ChangeQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::{Path, Query};
@@ -27,7 +27,7 @@ pub(crate) struct IdentityInfo {
     gateway: String,
     /// The agent's name when it joined.
     name: String,
-    /// What let it in: `join-tokens/ID` or `kubernetes/NAMESPACE/SERVICE_ACCOUNT`.
+    /// What it joined with: `join-tokens/ID` or `kubernetes/NAMESPACE/SERVICE_ACCOUNT`.
     origin: String,
     /// When it joined, RFC 3339.
     joined_at: String,
@@ -126,8 +126,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The identity's id"), ChangeQuery),
     responses(
         (status = 204, description = "Revoked"),
-        (status = 404, description = "There is no such identity, or it is revoked",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 404, description = "Not found, or already revoked"),
     )
 )]
 pub(crate) async fn revoke(
@@ -142,8 +141,8 @@ pub(crate) async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// End the trust in an authority that a newer one replaces, before its time: its key is no secret
-/// any more. Agents that have not renewed since the newer one came have to join anew.
+/// Retire an authority that a newer one has replaced before its certificates expire: its key was
+/// compromised. Agents that have not renewed since then have to join again.
 #[utoipa::path(
     delete,
     path = "/admin/v1/authorities/{id}",
@@ -151,9 +150,8 @@ pub(crate) async fn revoke(
     tag = "enrolment",
     params(("id" = String, Path, description = "The authority's fingerprint"), ChangeQuery),
     responses(
-        (status = 204, description = "Trusted no longer"),
-        (status = 404, description = "There is no such authority, or no newer one",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 204, description = "No longer trusted"),
+        (status = 404, description = "Not found, or there is no newer authority"),
     )
 )]
 pub(crate) async fn retire_authority(

@@ -2,7 +2,7 @@
 
 use super::change;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::{Error, Fault};
 use crate::idempotency::Unrepeatable;
@@ -27,9 +27,9 @@ const MAX_USES: u64 = 100_000;
 pub(crate) struct JoinTokenForm {
     /// The gateway that agents may join with it. It must exist.
     gateway: String,
-    /// How long it works, seconds, at most 30 days. Left out = an hour.
+    /// How long it is valid, seconds, at most 30 days. Default one hour.
     ttl_secs: Option<u64>,
-    /// How many agents it lets in, at most 100,000. Left out = 1.
+    /// How many agents may join with it, at most 100,000. Default 1.
     max_uses: Option<u64>,
 }
 
@@ -65,11 +65,11 @@ pub(crate) struct JoinTokenInfo {
     created_by: String,
     /// When it was created, RFC 3339.
     created_at: String,
-    /// When it stops working, RFC 3339.
+    /// When it expires, RFC 3339.
     expires_at: String,
-    /// How many agents it lets in.
+    /// How many agents may join with it.
     max_uses: u64,
-    /// How many it has let in.
+    /// How many agents have joined with it.
     uses: u64,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct JoinTokenList {
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RevokeQuery {
-    /// True = the agents that it let in lose their certificates as well. Default false.
+    /// True = also revoke the certificates of the agents that joined with it. Default false.
     agents: Option<bool>,
 }
 
@@ -138,10 +138,8 @@ pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<JoinTokenL
     responses(
         (status = 201, description = "Created; the secret is in this answer only",
          body = NewJoinTokenInfo),
-        (status = 400, description = "A field cannot be used",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "There are as many join tokens as there may be",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "A field cannot be used"),
+        (status = 409, description = "The limit of join tokens is reached"),
     )
 )]
 pub(crate) async fn create(
@@ -177,7 +175,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, location, once, axum::Json(body)).into_response())
 }
 
-/// Revoke a join token. It lets nobody in from now on; agents that it let in stay, unless told
+/// Revoke a join token. No agent can join with it from then on; agents that have joined stay, unless requested
 /// otherwise.
 #[utoipa::path(
     delete,
@@ -187,8 +185,6 @@ pub(crate) async fn create(
     params(("id" = String, Path, description = "The join token's id"), RevokeQuery),
     responses(
         (status = 204, description = "Revoked"),
-        (status = 404, description = "There is no such join token",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn revoke(

@@ -2,18 +2,18 @@
 
 use super::{ChangeQuery, change, config};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::{Error, Fault};
-use crate::fleet::Picture;
+use crate::fleet_view::FleetSnapshot;
 use crate::input::{Json, Path, Query, cursor};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http::header::LOCATION;
-use lanekeeper_model::fleet::{AckState, Acknowledgement, OrderTimes, acknowledgements};
+use lanekeeper_model::fleet::{AckState, Acknowledgement, OverrideTimes, acknowledgements};
 use lanekeeper_model::{
-    Gateway, LaneName, OverrideAction, PoolName, StandingOverride, check_json, emptied_pools,
+    ActiveOverride, Gateway, LaneName, OverrideAction, PoolName, check_json, emptied_pools,
 };
 use lanekeeper_store::{NewOverride, OverrideRow};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const MAX_ACKS: usize = 1000;
 /// Times the orders are looked at anew when others change them meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// Where an order stands in its life.
+/// Where an override is in its life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OverrideState {
@@ -42,14 +42,14 @@ pub(crate) enum OverrideState {
     Expired,
 }
 
-/// One order.
+/// One override.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct OverrideInfo {
-    /// Names the order in paths.
+    /// Names the override in paths.
     id: String,
     /// The gateway.
     gateway: String,
-    /// What is ordered.
+    /// What it does.
     #[schema(value_type = OrderedAction)]
     action: OverrideAction,
     /// The pool whose cells are meant; empty for direct routes, null for all.
@@ -60,9 +60,9 @@ pub(crate) struct OverrideInfo {
     agents: BTreeMap<String, String>,
     /// Why.
     reason: String,
-    /// Who gave it: a token's name.
+    /// Who created it: a token's name.
     actor: String,
-    /// When it was given, RFC 3339.
+    /// When it was created, RFC 3339.
     created_at: String,
     /// When it ends by itself, RFC 3339.
     expires_at: String,
@@ -70,19 +70,19 @@ pub(crate) struct OverrideInfo {
     remaining_secs: f64,
     /// When it was released, RFC 3339; null when it was not.
     released_at: Option<String>,
-    /// Where it stands in its life.
+    /// Where it is in its life cycle.
     state: OverrideState,
     /// Agents it has not reached.
     agents_pending: usize,
     /// Agents it is in force on, or was carried out on.
     agents_applied: usize,
-    /// What each agent says of it, the pending ones first, at most 1,000. Of a released order: the
-    /// agents that have not heard of its end.
+    /// The acknowledgement of each agent, the pending ones first, at most 1,000. Of a released override: the
+    /// agents that have not received its release.
     #[schema(value_type = Vec<Ack>)]
     acks: Vec<Acknowledgement>,
 }
 
-/// One agent's word on an order.
+/// One agent's acknowledgement of an override.
 #[derive(utoipa::ToSchema)]
 #[expect(dead_code, reason = "describes the model's type to readers of the API")]
 pub(crate) struct Ack {
@@ -90,7 +90,7 @@ pub(crate) struct Ack {
     agent: String,
     /// The agent's instance.
     instance: String,
-    /// How it stands to the order.
+    /// Whether it has applied the override.
     state: AckWord,
     /// Seconds since it was applied; for a pending one since it was given, for one that is gone
     /// since its last sign.
@@ -99,7 +99,7 @@ pub(crate) struct Ack {
     reason: Option<String>,
 }
 
-/// How an agent stands to an order.
+/// Whether an agent has applied an override.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes the model's type to readers of the API")]
@@ -113,15 +113,15 @@ pub(crate) enum AckWord {
 }
 
 impl OverrideInfo {
-    fn new(row: OverrideRow, picture: &Picture) -> Self {
+    fn new(row: OverrideRow, snapshot: &FleetSnapshot) -> Self {
         let now_ms = clock::now_ms();
-        let times = OrderTimes {
+        let times = OverrideTimes {
             created_ms: row.created_ms,
             released_ms: row.released_ms,
             now_ms,
         };
-        let records = picture.records_of(&row.gateway);
-        let mut acks = acknowledgements(&row.order, times, records, picture.windows());
+        let records = snapshot.records_of(&row.gateway);
+        let mut acks = acknowledgements(&row.order, times, records, snapshot.windows());
         let count = |state| acks.iter().filter(|ack| ack.state == state).count();
         let (pending, applied) = (count(AckState::Pending), count(AckState::Applied));
         acks.truncate(MAX_ACKS);
@@ -160,17 +160,17 @@ impl OverrideInfo {
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OverridesQuery {
-    /// Where to go on: `next_cursor` of the page before.
+    /// Where to continue: `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Entries of the page, 1 to 250. Default 100.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
     limit: Option<String>,
-    /// `ended` lists released and expired orders too.
+    /// `ended` lists released and expired overrides too.
     #[param(inline, value_type = Option<AlsoListed>)]
     include: Option<String>,
 }
 
-/// What is listed beside orders that stand.
+/// What is listed besides active overrides.
 #[derive(utoipa::ToSchema)]
 #[schema(rename_all = "snake_case")]
 #[expect(dead_code, reason = "describes a parameter to readers of the API")]
@@ -178,16 +178,16 @@ enum AlsoListed {
     Ended,
 }
 
-/// A page of orders, the latest first.
+/// A page of overrides, the latest first.
 #[derive(serde::Serialize, utoipa::ToSchema)]
 pub(crate) struct OverridePage {
-    /// The orders.
+    /// The overrides.
     overrides: Vec<OverrideInfo>,
     /// Where the next page starts; null on the last one.
     next_cursor: Option<String>,
 }
 
-/// List the overrides of a gateway that stand, the latest first.
+/// List the active overrides of a gateway, the latest first.
 #[utoipa::path(
     get,
     path = "/admin/v1/gateways/{gateway}/overrides",
@@ -196,8 +196,6 @@ pub(crate) struct OverridePage {
     params(("gateway" = String, Path, description = "The gateway's name"), OverridesQuery),
     responses(
         (status = 200, description = "A page of overrides", body = OverridePage),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn list(
@@ -223,17 +221,17 @@ pub(crate) async fn list(
         .overrides(&gateway, before, standing_at_ms, limit + 1)
         .await?;
     let next_cursor = cursor::cut(&mut rows, limit, |row| row.order.number.to_string());
-    let picture = app.fleet.picture().await?;
+    let snapshot = app.fleet.snapshot().await?;
     Ok(axum::Json(OverridePage {
         overrides: rows
             .into_iter()
-            .map(|row| OverrideInfo::new(row, &picture))
+            .map(|row| OverrideInfo::new(row, &snapshot))
             .collect(),
         next_cursor,
     }))
 }
 
-/// Show one override with what the agents say of it.
+/// Show one override with the acknowledgement of each agent.
 #[utoipa::path(
     get,
     path = "/admin/v1/gateways/{gateway}/overrides/{id}",
@@ -245,8 +243,6 @@ pub(crate) async fn list(
     ),
     responses(
         (status = 200, description = "The override", body = OverrideInfo),
-        (status = 404, description = "There is no such override",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn show(
@@ -258,11 +254,11 @@ pub(crate) async fn show(
         kind: "override",
         name: id,
     })?;
-    let picture = app.fleet.picture().await?;
-    Ok(axum::Json(OverrideInfo::new(row, &picture)))
+    let snapshot = app.fleet.snapshot().await?;
+    Ok(axum::Json(OverrideInfo::new(row, &snapshot)))
 }
 
-/// Give an order. Connected agents obey within a second.
+/// Create an override. Connected agents apply it within a second.
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/overrides",
@@ -271,14 +267,10 @@ pub(crate) async fn show(
     params(("gateway" = String, Path, description = "The gateway's name")),
     request_body = OverrideForm,
     responses(
-        (status = 201, description = "It stands", body = OverrideInfo),
-        (status = 400, description = "A field cannot be used, or names no pool or lane; all are listed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 201, description = "The override is active", body = OverrideInfo),
+        (status = 400, description = "A field cannot be used, or names no pool or lane; all are listed"),
         (status = 409, description = "A pool would be left without a usable member, or there are as \
-         many orders as there may be",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+         many orders as there may be"),
     )
 )]
 pub(crate) async fn create(
@@ -309,7 +301,7 @@ pub(crate) async fn create(
             .standing_overrides(&gateway, change.now_ms)
             .await?;
         if !form.allow_empty {
-            let orders: Vec<StandingOverride> =
+            let orders: Vec<ActiveOverride> =
                 standing.rows.into_iter().map(|row| row.order).collect();
             let emptied = emptied_pools(&checked.gateway, &orders, &as_standing(&new));
             if !emptied.is_empty() {
@@ -324,16 +316,16 @@ pub(crate) async fn create(
             app.announce_overrides(&gateway).await;
             let id = &row.order.id;
             let location = format!("/admin/v1/gateways/{gateway}/overrides/{id}");
-            let picture = app.fleet.picture().await?;
-            let body = axum::Json(OverrideInfo::new(row, &picture));
+            let snapshot = app.fleet.snapshot().await?;
+            let body = axum::Json(OverrideInfo::new(row, &snapshot));
             return Ok((StatusCode::CREATED, [(LOCATION, location)], body).into_response());
         }
     }
     Err(Error::OverridesBusy)
 }
 
-/// Release an order before its end. One that is over already is left as it is, and as nothing was
-/// written then, the audit trail has no entry of it.
+/// Release an override before it expires. One that has already ended is left as it is; nothing is
+/// written then, not even to the audit trail.
 #[utoipa::path(
     delete,
     path = "/admin/v1/gateways/{gateway}/overrides/{id}",
@@ -345,11 +337,9 @@ pub(crate) async fn create(
         ChangeQuery
     ),
     responses(
-        (status = 200, description = "It was over already, as shown; nothing was written",
+        (status = 200, description = "It had already ended, as shown; nothing was written",
          body = OverrideInfo),
-        (status = 204, description = "It is over; connected agents hear of it within a second"),
-        (status = 404, description = "There is no such override",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 204, description = "Released; connected agents apply it within a second"),
     )
 )]
 pub(crate) async fn release(
@@ -361,8 +351,8 @@ pub(crate) async fn release(
     let change = change(&caller, query.message)?;
     let row = app.store.release_override(&gateway, &id, &change).await?;
     if row.released_ms != Some(change.now_ms) {
-        let picture = app.fleet.picture().await?;
-        return Ok(axum::Json(OverrideInfo::new(row, &picture)).into_response());
+        let snapshot = app.fleet.snapshot().await?;
+        return Ok(axum::Json(OverrideInfo::new(row, &snapshot)).into_response());
     }
     app.announce_overrides(&gateway).await;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -410,8 +400,8 @@ fn check_references(gateway: &Gateway, new: &NewOverride) -> Result<(), Error> {
 }
 
 /// The order as the latest of those that stand.
-fn as_standing(new: &NewOverride) -> StandingOverride {
-    StandingOverride {
+fn as_standing(new: &NewOverride) -> ActiveOverride {
+    ActiveOverride {
         id: String::new(),
         number: u64::MAX,
         action: new.action,

@@ -1,14 +1,14 @@
 //! One provider, lane or pool at a time. Each write is a whole new revision, checked as a whole.
 
 use super::config::{Next, write};
-use super::revisions::RevisionInfo;
 use super::{ChangeQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::document::Fragment;
 use crate::input::precondition::IfMatch;
 use crate::input::{Path, Query};
+use crate::revision_info::RevisionInfo;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
@@ -47,20 +47,16 @@ type ResourcePath = (String, String, String);
         ChangeQuery
     ),
     request_body(
-        description = "The provider, lane or pool as it stands in the document",
+        description = "The provider, lane or pool as it is in the document",
         content = serde_json::Value
     ),
     responses(
         (status = 200, description = "The revision that is current now; ETag names it",
          body = RevisionInfo),
-        (status = 400, description = "The document would have errors; all are listed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "Others change it at every moment; nothing changed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current; its ETag is in the answer",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 428, description = "If-Match is missing",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The document would have errors; all are listed"),
+        (status = 409, description = "Concurrent changes; nothing was written"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer"),
+        (status = 428, description = "If-Match is missing"),
     )
 )]
 pub(crate) async fn put(
@@ -105,16 +101,10 @@ pub(crate) async fn put(
     responses(
         (status = 200, description = "The revision that is current now; ETag names it",
          body = RevisionInfo),
-        (status = 400, description = "Something still refers to it",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such resource",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "Others change it at every moment; nothing changed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current; its ETag is in the answer",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 428, description = "If-Match is missing",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "Something still refers to it"),
+        (status = 409, description = "Concurrent changes; nothing was written"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer"),
+        (status = 428, description = "If-Match is missing"),
     )
 )]
 pub(crate) async fn remove(

@@ -3,12 +3,12 @@
 use super::config::{current, told};
 use super::{ChangeQuery, PageQuery, change};
 use crate::app::App;
-use crate::auth::Caller;
-use crate::clock;
+use crate::caller::Caller;
 use crate::error::Error;
 use crate::input::document::Document;
 use crate::input::precondition::IfMatch;
 use crate::input::{Path, Query, cursor};
+use crate::revision_info::RevisionInfo;
 use axum::extract::State;
 use axum::response::Response;
 use http::HeaderMap;
@@ -17,39 +17,6 @@ use serde_json::Value;
 
 /// Revisions of the largest page: each is read with its document.
 const MAX_PAGE: u32 = 50;
-
-/// One revision without its document.
-#[derive(serde::Serialize, utoipa::ToSchema)]
-pub(crate) struct RevisionInfo {
-    /// The gateway.
-    gateway: String,
-    /// The revision.
-    revision: u64,
-    /// SHA-256 of the document in canonical form, hex.
-    hash: String,
-    /// The name of the token that wrote it.
-    author: String,
-    /// Why it was written; may be empty.
-    message: String,
-    /// When it was written, RFC 3339.
-    created_at: String,
-    /// The revision it replaced; null for the first.
-    parent: Option<u64>,
-}
-
-impl From<Revision> for RevisionInfo {
-    fn from(revision: Revision) -> Self {
-        Self {
-            gateway: revision.gateway,
-            revision: revision.number,
-            hash: revision.hash,
-            author: revision.author,
-            message: revision.message,
-            created_at: clock::rfc3339(revision.created_ms),
-            parent: revision.parent,
-        }
-    }
-}
 
 /// One revision with its document.
 #[derive(serde::Serialize, utoipa::ToSchema)]
@@ -78,8 +45,6 @@ pub(crate) struct RevisionPage {
     params(("gateway" = String, Path, description = "The gateway's name"), PageQuery),
     responses(
         (status = 200, description = "A page of revisions", body = RevisionPage),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn list(
@@ -115,8 +80,6 @@ pub(crate) async fn list(
     ),
     responses(
         (status = 200, description = "The revision", body = RevisionDocument),
-        (status = 404, description = "There is no such revision",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn read(
@@ -145,12 +108,8 @@ pub(crate) async fn read(
     ),
     responses(
         (status = 200, description = "The new revision; ETag names it", body = RevisionInfo),
-        (status = 400, description = "The old document breaks a rule that came later",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such revision",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The old document breaks a rule that came later"),
+        (status = 412, description = "Another revision is current"),
     )
 )]
 pub(crate) async fn roll_back(

@@ -8,7 +8,7 @@ use self::form::{Start, StartForm};
 use self::view::{RolloutDetail, RolloutInfo, RolloutPage};
 use super::{ChangeQuery, PageQuery, change, config};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::{Error, Fault};
 use crate::input::document::{Document, Fragment};
@@ -34,18 +34,6 @@ pub(crate) struct RolloutPath {
     revision: u64,
 }
 
-/// How an order to a rollout is answered that is not taken.
-#[derive(utoipa::IntoResponses)]
-#[expect(dead_code, reason = "describes the answers to readers of the API")]
-enum OrderProblems {
-    /// There is no such rollout
-    #[response(status = 404, content_type = "application/problem+json")]
-    Missing(crate::problem::ProblemDocument),
-    /// It is in a state that does not take the order
-    #[response(status = 409, content_type = "application/problem+json")]
-    Refused(crate::problem::ProblemDocument),
-}
-
 /// Read the plan that later writes of the gateway's configuration follow.
 #[utoipa::path(
     get,
@@ -56,8 +44,6 @@ enum OrderProblems {
     responses(
         (status = 200, description = "The plan; all_at_once unless another was set",
          body = ref("#/components/schemas/RolloutPlan")),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn read_plan(
@@ -74,7 +60,7 @@ pub(crate) async fn read_plan(
 }
 
 /// Set the plan that later writes of the gateway's configuration follow. Fields left out get their
-/// defaults. What is on its way keeps the plan it began with.
+/// defaults. A rollout in progress keeps the plan it began with.
 #[utoipa::path(
     put,
     path = "/admin/v1/gateways/{gateway}/rollout-plan",
@@ -88,10 +74,7 @@ pub(crate) async fn read_plan(
     responses(
         (status = 200, description = "The plan as it is kept",
          body = ref("#/components/schemas/RolloutPlan")),
-        (status = 400, description = "The plan has errors; all are listed, nothing changed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The plan has errors; all are listed, nothing changed"),
     )
 )]
 pub(crate) async fn replace_plan(
@@ -118,8 +101,6 @@ pub(crate) async fn replace_plan(
     responses(
         (status = 200, description = "A page of rollouts",
          body = ref("#/components/schemas/RolloutPage")),
-        (status = 404, description = "There is no such gateway",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn list(
@@ -158,14 +139,9 @@ pub(crate) async fn list(
     responses(
         (status = 201, description = "The rollout; ETag names its revision",
          body = ref("#/components/schemas/RolloutInfo")),
-        (status = 400, description = "The plan or the document has errors; all are listed",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 404, description = "There is no such gateway or revision",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 412, description = "Another revision is current; its ETag is in the answer",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 428, description = "A document without If-Match",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "The plan or the document has errors; all are listed"),
+        (status = 412, description = "Another revision is current; its ETag is in the answer"),
+        (status = 428, description = "A document without If-Match"),
     )
 )]
 pub(crate) async fn start(
@@ -233,8 +209,6 @@ pub(crate) async fn start(
     responses(
         (status = 200, description = "The rollout and its agents",
          body = ref("#/components/schemas/RolloutDetail")),
-        (status = 404, description = "There is no such rollout",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
     )
 )]
 pub(crate) async fn show(
@@ -242,12 +216,12 @@ pub(crate) async fn show(
     Path(path): Path<RolloutPath>,
 ) -> Result<axum::Json<RolloutDetail>, Error> {
     let stored = app.store.rollout(&path.gateway, path.revision).await?;
-    let picture = app.fleet.picture().await?;
-    let detail = RolloutDetail::new(stored, &picture, clock::now_ms());
+    let snapshot = app.fleet.snapshot().await?;
+    let detail = RolloutDetail::new(stored, &snapshot, clock::now_ms());
     Ok(axum::Json(detail))
 }
 
-/// Hold a rollout: agents keep what they have, and no stage begins.
+/// Pause a rollout: agents keep their revision, and no further stage begins.
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/rollouts/{revision}/pause",
@@ -256,7 +230,7 @@ pub(crate) async fn show(
     params(RolloutPath, ChangeQuery),
     responses(
         (status = 200, description = "The rollout", body = ref("#/components/schemas/RolloutInfo")),
-        OrderProblems
+        (status = 409, description = "The rollout is in a state that does not allow this")
     )
 )]
 pub(crate) async fn pause(
@@ -268,7 +242,7 @@ pub(crate) async fn pause(
     order(&app, &caller, &path, RolloutOrder::Pause, query.message).await
 }
 
-/// Let a paused or stopped rollout go on; the clocks and the comparison of its stage begin anew.
+/// Resume a paused or stopped rollout; the timers and the baseline of its stage start over.
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/rollouts/{revision}/resume",
@@ -277,7 +251,7 @@ pub(crate) async fn pause(
     params(RolloutPath, ChangeQuery),
     responses(
         (status = 200, description = "The rollout", body = ref("#/components/schemas/RolloutInfo")),
-        OrderProblems
+        (status = 409, description = "The rollout is in a state that does not allow this")
     )
 )]
 pub(crate) async fn resume(
@@ -293,7 +267,7 @@ pub(crate) async fn resume(
 #[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AbortQuery {
-    /// False stops the rollout where it is; left out or true brings the old content back to every
+    /// False stops the rollout where it is; true, the default, restores the old content on every
     /// agent, as a new revision.
     #[param(value_type = Option<bool>)]
     rollback: Option<String>,
@@ -301,7 +275,7 @@ pub(crate) struct AbortQuery {
     message: Option<String>,
 }
 
-/// Stop a rollout and bring the old content back, or only stop it.
+/// Abort a rollout and restore the old content, or only stop it.
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/rollouts/{revision}/abort",
@@ -310,7 +284,7 @@ pub(crate) struct AbortQuery {
     params(RolloutPath, AbortQuery),
     responses(
         (status = 200, description = "The rollout", body = ref("#/components/schemas/RolloutInfo")),
-        OrderProblems
+        (status = 409, description = "The rollout is in a state that does not allow this")
     )
 )]
 pub(crate) async fn abort(

@@ -2,7 +2,7 @@
 
 use super::change;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::idempotency::Unrepeatable;
@@ -28,7 +28,7 @@ pub(crate) struct TokenForm {
     /// What it may do.
     #[schema(value_type = TokenRole)]
     role: Role,
-    /// How long it lives, seconds; left out = until it is revoked.
+    /// How long it is valid, seconds; left out = until it is revoked.
     expires_in_secs: Option<u64>,
 }
 
@@ -154,10 +154,8 @@ pub(crate) async fn list(State(app): State<App>) -> Result<axum::Json<TokenList>
     responses(
         (status = 201, description = "Created; the secret is in this answer only",
          body = NewTokenInfo),
-        (status = 400, description = "A field cannot be used",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "There are as many tokens as there may be",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "A field cannot be used"),
+        (status = 409, description = "The limit of tokens is reached"),
     )
 )]
 pub(crate) async fn create(
@@ -184,7 +182,7 @@ pub(crate) async fn create(
     Ok((StatusCode::CREATED, location, once, axum::Json(body)).into_response())
 }
 
-/// Revoke a token. It ends everywhere within five seconds.
+/// Revoke a token. It is invalid everywhere within five seconds.
 #[utoipa::path(
     delete,
     path = "/admin/v1/tokens/{id}",
@@ -193,10 +191,7 @@ pub(crate) async fn create(
     params(("id" = String, Path, description = "The token's id")),
     responses(
         (status = 204, description = "Revoked"),
-        (status = 404, description = "There is no such token",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 409, description = "No other admin token would live as long",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 409, description = "No other admin token would live as long"),
     )
 )]
 pub(crate) async fn revoke(

@@ -6,6 +6,7 @@
 
 use super::{UNKNOWN, origin, verify};
 use crate::app::App;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
 use crate::input::Json;
@@ -70,10 +71,8 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
     request_body = SignIn,
     responses(
         (status = 200, description = "Signed in; the session is in the cookie", body = Session),
-        (status = 403, description = "The page that asks is not this server's",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 401, description = "The token is unknown, revoked or expired",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 403, description = "The request comes from another site's page"),
+        (status = 401, description = "Invalid or expired token"),
     )
 )]
 pub(crate) async fn sign_in(
@@ -109,10 +108,10 @@ pub(crate) async fn sign_in(
     tag = "session",
     responses((status = 200, description = "The token's name and role", body = Session))
 )]
-pub(crate) async fn show(caller: super::Caller) -> axum::Json<Session> {
+pub(crate) async fn show(caller: Caller) -> axum::Json<Session> {
     axum::Json(Session {
-        name: caller.0.name,
-        role: caller.0.role.as_str(),
+        name: caller.principal.name,
+        role: caller.principal.role.as_str(),
     })
 }
 
@@ -124,11 +123,10 @@ pub(crate) async fn show(caller: super::Caller) -> axum::Json<Session> {
     tag = "session",
     security(()),
     responses(
-        (status = 204, description = "The session has ended and the cookie is gone"),
-        (status = 403, description = "The page that asks is not this server's",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 503, description = "The store does not answer: the cookie is gone, the session is \
-         not", body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 204, description = "The session has ended and the cookie is cleared"),
+        (status = 403, description = "The request comes from another site's page"),
+        (status = 503, description = "The store is unavailable: the cookie is cleared, but the session has \
+         not ended"),
     )
 )]
 pub(crate) async fn sign_out(

@@ -1,9 +1,9 @@
 //! `GET /api/v1/agents`: who serves what, and whether it is what it should be.
 
-use super::Picture;
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
+use crate::fleet_view::FleetSnapshot;
 use crate::input::{Path, Query, cursor};
 use axum::extract::State;
 use lanekeeper_model::fleet::{AgentView, agent_view};
@@ -18,7 +18,7 @@ pub(crate) struct AgentsQuery {
     /// Only agents that are `live`, `stale`, `gone` or `draining`.
     #[param(inline, value_type = Option<ListedState>)]
     state: Option<String>,
-    /// Where to go on: `next_cursor` of the page before.
+    /// Where to continue: `next_cursor` of the previous page.
     cursor: Option<String>,
     /// Entries of the page, 1 to 250. Default 100.
     #[param(value_type = Option<u32>, minimum = 1, maximum = 250)]
@@ -62,9 +62,9 @@ pub(crate) async fn list(
     let limit = cursor::limit(query.limit.as_deref())?;
     let state = query.state.as_deref().map(state_of).transpose()?;
     let after = query.cursor.as_deref().map(place).transpose()?;
-    let picture = app.fleet.picture().await?;
+    let snapshot = app.fleet.snapshot().await?;
     let now_ms = clock::now_ms();
-    let mut agents: Vec<AgentView> = picture
+    let mut agents: Vec<AgentView> = snapshot
         .records
         .iter()
         .filter(|record| {
@@ -74,7 +74,7 @@ pub(crate) async fn list(
                 .is_none_or(|name| *record.gateway == **name)
         })
         .filter(|record| after.as_ref().is_none_or(|after| is_after(record, after)))
-        .map(|record| describe(&picture, record, now_ms))
+        .map(|record| describe(&snapshot, record, now_ms))
         .filter(|agent| state.is_none_or(|state| agent.state == state))
         .take(limit as usize + 1)
         .collect();
@@ -96,17 +96,16 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The agent's instance")),
     responses(
         (status = 200, description = "The agent", body = ref("#/components/schemas/AgentView")),
-        (status = 404, description = "No such agent in the last day",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 404, description = "Not found among the agents of the last day"),
     )
 )]
 pub(crate) async fn show(
     State(app): State<App>,
     Path(id): Path<String>,
 ) -> Result<axum::Json<AgentView>, Error> {
-    let picture = app.fleet.picture().await?;
-    match picture.records.iter().find(|record| record.instance == id) {
-        Some(record) => Ok(axum::Json(describe(&picture, record, clock::now_ms()))),
+    let snapshot = app.fleet.snapshot().await?;
+    match snapshot.records.iter().find(|record| record.instance == id) {
+        Some(record) => Ok(axum::Json(describe(&snapshot, record, clock::now_ms()))),
         None => Err(Error::NotFound {
             kind: "agent",
             name: id,
@@ -114,10 +113,10 @@ pub(crate) async fn show(
     }
 }
 
-fn describe(picture: &Picture, record: &AgentRecord, now_ms: u64) -> AgentView {
-    let target = picture.target_of(record);
-    let mut view = agent_view(record, target, now_ms, picture.windows());
-    view.problems.extend(picture.shares_identity(record));
+fn describe(snapshot: &FleetSnapshot, record: &AgentRecord, now_ms: u64) -> AgentView {
+    let target = snapshot.target_of(record);
+    let mut view = agent_view(record, target, now_ms, snapshot.windows());
+    view.problems.extend(snapshot.shares_identity(record));
     let is_silent = matches!(view.state, AgentState::Stale | AgentState::Gone);
     if is_silent && view.last_report_age_secs.is_none() {
         // Of an agent that only the store remembers the last sign is what is left.

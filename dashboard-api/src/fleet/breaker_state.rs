@@ -1,8 +1,9 @@
 //! `GET /api/v1/breaker-state` and `GET /api/v1/summary`: what the whole fleet sees.
 
-use super::{Picture, etag};
+use super::etag;
 use crate::app::App;
 use crate::error::Error;
+use crate::fleet_view::FleetSnapshot;
 use crate::input::Query;
 use crate::input::precondition::held;
 use axum::extract::State;
@@ -99,26 +100,26 @@ fn word(name: &str, given: Option<String>, known: &str) -> Result<bool, Error> {
     }
 }
 
-/// The view as of a picture. Each agent's own word takes milliseconds in a large fleet, so it is
+/// The view as of a snapshot. Each agent's own word takes milliseconds in a large fleet, so it is
 /// looked up beside the threads that serve requests.
 pub(crate) async fn view(
     app: &App,
-    picture: &Arc<Picture>,
+    snapshot: &Arc<FleetSnapshot>,
     query: ViewQuery,
 ) -> Result<FleetView, Error> {
-    let mut view = picture.folded.view(&query);
+    let mut view = snapshot.folded.view(&query);
     if query.detail_agents {
-        let (app, picture) = (app.clone(), Arc::clone(picture));
+        let (app, snapshot) = (app.clone(), Arc::clone(snapshot));
         let detailed = move || {
-            app.fleet.index.add_agents(&mut view, &picture.folded);
+            app.fleet.add_agents(&mut view, &snapshot);
             view
         };
         view = tokio::task::spawn_blocking(detailed)
             .await
             .map_err(|error| Error::Internal(error.into()))?;
     }
-    view.partial = picture.partial;
-    explain_overrides(&mut view, &picture.overrides, picture.now_ms);
+    view.partial = snapshot.partial;
+    explain_overrides(&mut view, &snapshot.overrides, snapshot.now_ms);
     Ok(view)
 }
 
@@ -133,8 +134,7 @@ pub(crate) async fn view(
         (status = 200, description = "The view; its weak ETag ignores what only the clock changes",
          body = ref("#/components/schemas/FleetView")),
         (status = 304, description = "Nothing but ages changed"),
-        (status = 400, description = "A parameter is unknown or cannot be used",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 400, description = "A parameter is unknown or cannot be used"),
     )
 )]
 pub(crate) async fn show(
@@ -143,7 +143,7 @@ pub(crate) async fn show(
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let query = query.parse()?;
-    let view = view(&app, &app.fleet.picture().await?, query).await?;
+    let view = view(&app, &app.fleet.snapshot().await?, query).await?;
     let tag = etag::tag(&etag::timeless(view.clone()));
     if held(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
@@ -161,8 +161,8 @@ pub(crate) async fn show(
                body = ref("#/components/schemas/Summary")))
 )]
 pub(crate) async fn count(State(app): State<App>) -> Result<axum::Json<Summary>, Error> {
-    let picture = app.fleet.picture().await?;
-    let mut numbers = picture.folded.summary();
-    numbers.partial = picture.partial;
+    let snapshot = app.fleet.snapshot().await?;
+    let mut numbers = snapshot.folded.summary();
+    numbers.partial = snapshot.partial;
     Ok(axum::Json(numbers))
 }

@@ -1,11 +1,13 @@
 //! `GET /api/v1/breaker-state/stream`: the view as server-sent events, a snapshot and then changes.
 
 use super::breaker_state::{BreakerQuery, view};
-use super::{Picture, change, etag};
+use super::{change, etag};
 use crate::app::{App, MAX_STREAMS, StreamOfToken};
-use crate::auth::{Caller, verify_for_reading};
+use crate::auth::verify_for_reading;
+use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
+use crate::fleet_view::FleetSnapshot;
 use crate::input::Query;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
@@ -23,8 +25,8 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 /// stays under the five seconds within which a revocation acts.
 const RECHECK: Duration = Duration::from_secs(2);
 
-/// Follow the fleet's breakers: one `snapshot` event, then a `change` event whenever the view says
-/// something else. After a reconnect a snapshot comes first again.
+/// Follow the fleet's breakers: one `snapshot` event, then a `change` event whenever the view
+/// changes. After a reconnect a snapshot is sent first again.
 #[utoipa::path(
     get,
     path = "/api/v1/breaker-state/stream",
@@ -35,10 +37,8 @@ const RECHECK: Duration = Duration::from_secs(2);
         (status = 200, description = "Events: `snapshot` (a FleetView), `change` (a Change), \
          `heartbeat` after 10 s without another",
          body = String, content_type = "text/event-stream"),
-        (status = 429, description = "This token has 16 streams open already",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
-        (status = 503, description = "All streams are taken",
-         body = crate::problem::ProblemDocument, content_type = "application/problem+json"),
+        (status = 429, description = "This token has 16 streams open already"),
+        (status = 503, description = "All event streams are in use"),
     )
 )]
 pub(crate) async fn follow(
@@ -47,14 +47,14 @@ pub(crate) async fn follow(
     Query(query): Query<BreakerQuery>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Error> {
     let query = query.parse()?;
-    let share = app.streams_of.open(&caller.0.id)?;
+    let share = app.streams_of.open(&caller.principal.id)?;
     let slot = Arc::clone(&app.streams)
         .try_acquire_owned()
         .map_err(|_| Error::TooManyStreams(MAX_STREAMS))?;
-    let mut pictures = app.fleet.follow();
-    let picture = app.fleet.picture().await?;
-    pictures.mark_unchanged();
-    let snapshot = view(&app, &picture, query.clone()).await?;
+    let mut snapshots = app.fleet.follow();
+    let snapshot = app.fleet.snapshot().await?;
+    snapshots.mark_unchanged();
+    let snapshot = view(&app, &snapshot, query.clone()).await?;
     let first = event("snapshot", &snapshot);
     let follower = Follower {
         shown: etag::timeless(snapshot),
@@ -62,7 +62,7 @@ pub(crate) async fn follow(
         app,
         caller,
         query,
-        pictures,
+        snapshots,
         _slot: slot,
         _share: share,
     };
@@ -77,7 +77,7 @@ struct Follower {
     app: App,
     caller: Caller,
     query: ViewQuery,
-    pictures: watch::Receiver<Option<Arc<Picture>>>,
+    snapshots: watch::Receiver<Option<Arc<FleetSnapshot>>>,
     /// What the client was told, without what only the clock changes.
     shown: FleetView,
     verified: Instant,
@@ -93,17 +93,17 @@ impl Follower {
             let closing = self.app.closing.clone();
             tokio::select! {
                 () = closing.cancelled() => return None,
-                changed = self.pictures.changed() => changed.ok()?,
+                changed = self.snapshots.changed() => changed.ok()?,
                 () = tokio::time::sleep(RECHECK) => {}
             }
             self.check_token().await?;
-            let Some(picture) = self.pictures.borrow_and_update().clone() else {
+            let Some(snapshot) = self.snapshots.borrow_and_update().clone() else {
                 continue;
             };
-            let Ok(picture) = picture.usable() else {
+            let Ok(snapshot) = snapshot.usable() else {
                 continue;
             };
-            let now = view(&self.app, &picture, self.query.clone()).await.ok()?;
+            let now = view(&self.app, &snapshot, self.query.clone()).await.ok()?;
             if let Some((change, rest)) = change::between(&self.shown, now) {
                 self.shown = rest;
                 return Some((Ok(event("change", &change)), self));
@@ -119,7 +119,7 @@ impl Follower {
             return Some(());
         }
         self.verified = now;
-        verify_for_reading(&self.app, &self.caller.1)
+        verify_for_reading(&self.app, &self.caller.token)
             .await
             .ok()
             .map(|_| ())

@@ -1,14 +1,14 @@
 //! The description is checked in, whole, and true.
 
 use super::*;
-use crate::{openapi, routes};
+use crate::routes;
 
 /// Set to write the checked-in file anew: `UPDATE=1 cargo test -p lanekeeper-dashboard-api description`.
 const UPDATE: &str = "UPDATE";
 
 #[test]
 fn the_checked_in_description_is_what_the_code_says() {
-    let generated = openapi::render().unwrap();
+    let generated = routes::describe().unwrap();
     if std::env::var_os(UPDATE).is_some() {
         std::fs::write(description_file(), &generated).unwrap();
     }
@@ -22,7 +22,7 @@ fn the_checked_in_description_is_what_the_code_says() {
 
 #[test]
 fn every_reference_of_the_description_leads_somewhere() {
-    let document: Value = serde_json::from_str(&openapi::render().unwrap()).unwrap();
+    let document: Value = serde_json::from_str(&routes::describe().unwrap()).unwrap();
     fn references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
         match value {
             Value::Object(map) => {
@@ -53,7 +53,7 @@ fn every_reference_of_the_description_leads_somewhere() {
 
 #[test]
 fn every_documented_route_is_described_with_its_role() {
-    let document: Value = serde_json::from_str(&openapi::render().unwrap()).unwrap();
+    let document: Value = serde_json::from_str(&routes::describe().unwrap()).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
     let mut names = std::collections::BTreeSet::new();
     for route in routes::table() {
@@ -131,7 +131,7 @@ async fn probes_answer_without_a_token() {
 
 #[test]
 fn every_operation_documents_the_answers_it_can_give() {
-    let document: Value = serde_json::from_str(&openapi::render().unwrap()).unwrap();
+    let document: Value = serde_json::from_str(&routes::describe().unwrap()).unwrap();
     for route in routes::table() {
         if route.documentation.is_none() {
             continue;

@@ -5,6 +5,8 @@ use crate::gateway::{OnExhausted, Scheme};
 use crate::ids::{LaneName, PoolName, ProviderName};
 use crate::spec::SecretRef;
 
+mod fields;
+
 /// A small document that passes: one provider `p`, lanes `a` and `b`, pools `chat` and `spare`.
 fn base() -> Value {
     json!({
@@ -413,13 +415,13 @@ fn pools_must_be_able_to_serve() {
     );
     refused(
         "/pools/chat/on_exhausted",
-        json!({"queue": {"max_ms": 120_001}}),
+        json!({"queue": {"max_ms": 600_001}}),
         "/pools/chat/on_exhausted/queue/max_ms",
         "over_budget",
     );
     accepted(
         "/pools/chat/on_exhausted",
-        json!({"queue": {"max_ms": 120_000}}),
+        json!({"queue": {"max_ms": 600_000}}),
     );
     refused(
         "/pools/chat/failover",
@@ -732,17 +734,21 @@ fn secrets_are_references_and_never_come_back() {
 
     let key = |value: Value| {
         let gateway = accepted("/providers/p/api_key", value);
-        gateway.providers["p"].api_key.clone()
+        gateway.providers["p"].api_keys.clone()
     };
-    assert_eq!(key(Value::Null), None);
-    assert_eq!(
-        key(json!({"env": "KEY"})),
-        Some(SecretRef::Env("KEY".into()))
-    );
+    assert_eq!(key(Value::Null), []);
+    assert_eq!(key(json!({"env": "KEY"})), [SecretRef::Env("KEY".into())]);
     assert_eq!(
         key(json!({"file": "/run/k"})),
-        Some(SecretRef::File("/run/k".into()))
+        [SecretRef::File("/run/k".into())]
     );
+    assert_eq!(
+        key(json!([{"env": "A"}, {"env": "B"}])),
+        [SecretRef::Env("A".into()), SecretRef::Env("B".into())]
+    );
+    let twice = json!([{"env": "A"}, {"env": "A"}]);
+    let at = "/providers/p/api_key";
+    refused(at, twice, "/providers/p/api_key/1", "duplicate");
 }
 
 #[test]
@@ -773,7 +779,8 @@ fn headers_must_be_harmless() {
         "/providers/p/headers",
         json!({"Anthropic-Version": "2023-06-01"}),
     );
-    let expected = [("anthropic-version".to_owned(), "2023-06-01".to_owned())];
+    let text = crate::spec::HeaderValue::Text("2023-06-01".to_owned());
+    let expected = [("anthropic-version".to_owned(), text)];
     assert_eq!(gateway.providers["p"].headers, expected);
 }
 
@@ -1056,15 +1063,18 @@ fn members_take_the_values_of_their_lane_unless_they_have_their_own() {
     };
     let ms = std::time::Duration::from_millis;
     assert_eq!(a.context_max, Some(500));
-    assert_eq!(a.attempt_timeout, Some(ms(5)));
-    assert_eq!(a.first_content_timeout, Some(ms(7)));
-    assert_eq!((a.weight, b.weight), (1, 1));
-    assert_eq!(b.attempt_timeout, None, "null lifts the default");
     assert_eq!(
-        gateway.lanes["a"].attempt_timeout,
-        Some(ms(10_000)),
-        "the default"
+        (a.timeouts.headers(true), a.timeouts.headers(false)),
+        (Some(ms(5)), Some(ms(5)))
     );
+    assert_eq!(a.timeouts.first_content, Some(ms(7)));
+    assert_eq!((a.weight, b.weight), (1, 1));
+    assert_eq!(
+        b.timeouts.headers(false),
+        None,
+        "headers come with the answer"
+    );
+    assert_eq!(b.timeouts.headers(true), Some(ms(60_000)));
     assert_eq!(a.provider, ProviderName::from("p"));
     assert_eq!(gateway.lanes["b"].name, LaneName::from("b"));
     assert_eq!(gateway.lanes["b"].upstream_model, "b");

@@ -1,11 +1,12 @@
-//! What the agents say of one order: a pure function of the order, the agents' records and now.
+//! What the agents report of one override: a pure function of the override, the agents' records and
+//! now.
 
 use serde::{Deserialize, Serialize};
 
 use super::record::{AgentRecord, AgentState, FreshWindows, agent_state};
-use crate::steer::StandingOverride;
+use crate::steer::ActiveOverride;
 
-/// How one agent stands to an order.
+/// How far one agent is with an override.
 #[derive(
     Clone,
     Copy,
@@ -21,22 +22,22 @@ use crate::steer::StandingOverride;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum AckState {
-    /// It has not said that the order took effect.
+    /// It has not acknowledged that the override took effect.
     Pending,
-    /// The order took effect there.
+    /// The override took effect there.
     Applied,
-    /// It left, or has been silent for long, since the order was given.
+    /// It left, or has been silent for long, since the override was given.
     Gone,
 }
 
-/// One agent's word on an order.
+/// One agent's acknowledgement of an override.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Acknowledgement {
     /// The agent's name.
     pub agent: String,
     /// The agent's instance.
     pub instance: String,
-    /// How it stands to the order.
+    /// How far it is with the override.
     pub state: AckState,
     /// Seconds since it was applied; for a pending one since it was given, for one that is gone
     /// since its last sign.
@@ -45,9 +46,9 @@ pub struct Acknowledgement {
     pub reason: Option<String>,
 }
 
-/// The moments of an order's life, unix milliseconds by the server's clock.
+/// The moments of an override's life, unix milliseconds by the server's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OrderTimes {
+pub struct OverrideTimes {
     /// When it was given.
     pub created_ms: u64,
     /// When it was released before its end.
@@ -56,41 +57,41 @@ pub struct OrderTimes {
     pub now_ms: u64,
 }
 
-/// What the agents that an order selects say of it, in the order of state, name and instance.
+/// What the agents that an override selects report of it, in the order of state, name and instance.
 ///
-/// `records` are those of the order's gateway. Of a released order only those are told that still
-/// have it in force, and of one that has ended by itself none: agents end it without being told.
+/// `records` are those of the override's gateway. Of a released override only those are listed that
+/// still have it in force, and of one that has ended by itself none: agents end it by themselves.
 pub fn acknowledgements<'a>(
-    order: &StandingOverride,
-    times: OrderTimes,
+    override_: &ActiveOverride,
+    times: OverrideTimes,
     records: impl IntoIterator<Item = &'a AgentRecord>,
     windows: FreshWindows,
 ) -> Vec<Acknowledgement> {
-    if order.expires_ms <= times.now_ms {
+    if override_.expires_ms <= times.now_ms {
         return Vec::new();
     }
-    let mut told: Vec<Acknowledgement> = records
+    let mut listed: Vec<Acknowledgement> = records
         .into_iter()
-        .filter(|record| order.selects(&record.labels))
-        .filter_map(|record| acknowledgement(order, times, record, windows))
+        .filter(|record| override_.selects(&record.labels))
+        .filter_map(|record| acknowledgement(override_, times, record, windows))
         .collect();
-    told.sort_by(|a, b| (a.state, &a.agent, &a.instance).cmp(&(b.state, &b.agent, &b.instance)));
-    told
+    listed.sort_by(|a, b| (a.state, &a.agent, &a.instance).cmp(&(b.state, &b.agent, &b.instance)));
+    listed
 }
 
 fn acknowledgement(
-    order: &StandingOverride,
-    times: OrderTimes,
+    override_: &ActiveOverride,
+    times: OverrideTimes,
     record: &AgentRecord,
     windows: FreshWindows,
 ) -> Option<Acknowledgement> {
-    let OrderTimes {
+    let OverrideTimes {
         created_ms,
         released_ms,
         now_ms,
     } = times;
     let agent = agent_state(record, now_ms, windows);
-    let applied_ms = record.overrides.applied.get(&order.id);
+    let applied_ms = record.overrides.applied.get(&override_.id);
     let (state, since_ms, reason) = match (agent, applied_ms) {
         (AgentState::Gone, _) if released_ms.is_some() || record.last_sign_ms() < created_ms => {
             return None;
@@ -101,7 +102,7 @@ fn acknowledgement(
         (_, None) => (
             AckState::Pending,
             created_ms,
-            hindrance(order, record, agent),
+            hindrance(override_, record, agent),
         ),
     };
     Some(Acknowledgement {
@@ -113,8 +114,12 @@ fn acknowledgement(
     })
 }
 
-fn hindrance(order: &StandingOverride, record: &AgentRecord, agent: AgentState) -> Option<String> {
-    if let Some(reason) = record.overrides.refused.get(&order.id) {
+fn hindrance(
+    override_: &ActiveOverride,
+    record: &AgentRecord,
+    agent: AgentState,
+) -> Option<String> {
+    if let Some(reason) = record.overrides.refused.get(&override_.id) {
         Some(reason.clone())
     } else if agent == AgentState::Stale {
         Some("the agent is silent".to_owned())
@@ -138,8 +143,8 @@ mod tests {
 
     const NOW_MS: u64 = 1_000_000;
 
-    fn order() -> StandingOverride {
-        StandingOverride {
+    fn override_() -> ActiveOverride {
+        ActiveOverride {
             id: "one".to_owned(),
             number: 1,
             action: OverrideAction::Drain,
@@ -150,8 +155,8 @@ mod tests {
         }
     }
 
-    fn times(released_ms: Option<u64>) -> OrderTimes {
-        OrderTimes {
+    fn times(released_ms: Option<u64>) -> OverrideTimes {
+        OverrideTimes {
             created_ms: NOW_MS - 10_000,
             released_ms,
             now_ms: NOW_MS,
@@ -182,18 +187,18 @@ mod tests {
         }
     }
 
-    fn told(
-        times: OrderTimes,
+    fn listed(
+        times: OverrideTimes,
         records: &[AgentRecord],
     ) -> Vec<(String, AckState, f64, Option<String>)> {
-        acknowledgements(&order(), times, records, FreshWindows::default())
+        acknowledgements(&override_(), times, records, FreshWindows::default())
             .into_iter()
             .map(|ack| (ack.agent, ack.state, ack.age_secs, ack.reason))
             .collect()
     }
 
     #[test]
-    fn each_agent_is_told_by_what_it_said_and_why_it_is_late() {
+    fn each_agent_is_listed_by_its_acknowledgement_and_why_it_is_late() {
         let mut refusing = understanding();
         refusing
             .refused
@@ -214,7 +219,7 @@ mod tests {
             )
         };
         assert_eq!(
-            told(times(None), &records),
+            listed(times(None), &records),
             [
                 pending("late", None),
                 pending(
@@ -234,7 +239,7 @@ mod tests {
         left.left = true;
         let before = record("before", NOW_MS - 400_000, HeldOverrides::default());
         assert_eq!(
-            told(times(None), &[left, before]),
+            listed(times(None), &[left, before]),
             [("left".to_owned(), AckState::Gone, 2.0, None)]
         );
     }
@@ -246,17 +251,17 @@ mod tests {
             record("free", NOW_MS, understanding()),
         ];
         let behind = ("behind".to_owned(), AckState::Applied, 9.5, None);
-        assert_eq!(told(times(Some(NOW_MS - 100)), &records), [behind]);
-        let over = OrderTimes {
+        assert_eq!(listed(times(Some(NOW_MS - 100)), &records), [behind]);
+        let over = OverrideTimes {
             now_ms: NOW_MS + 60_000,
             ..times(None)
         };
-        assert_eq!(told(over, &records), []);
+        assert_eq!(listed(over, &records), []);
     }
 
     #[test]
     fn agents_with_other_labels_are_not_asked() {
-        let mut selected = order();
+        let mut selected = override_();
         selected.agents.insert("zone".to_owned(), "b".to_owned());
         let mut here = record("here", NOW_MS, understanding());
         here.labels.insert("zone".to_owned(), "b".to_owned());

@@ -1,17 +1,20 @@
-//! The fleet view without reading every report anew: the same answer as [`super::fleet_view`] over
-//! the same records, which the tests hold it to.
+//! The fleet view without reading every report anew. The tests hold it to the plain aggregation of
+//! the same records.
 //!
 //! A record is packed once, when it comes in: names become small numbers. Putting the fleet together
 //! is then one pass over numbers that lie side by side, whatever the number of cells and agents, and
 //! answering a query is a choice among finished rows that touches no agent at all.
 
+mod detail;
 mod fold;
+mod folded;
 mod packed;
+mod sum;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-pub use self::fold::FoldedFleet;
+pub use self::folded::FoldedFleet;
 use self::packed::{Causes, Cells, Mention, Names};
 use super::record::AgentRecord;
 use super::view::GatewayCells;

@@ -80,23 +80,23 @@ pub struct AgentRecord {
     /// The totals of its latest report.
     #[serde(default)]
     pub totals: Totals,
-    /// What it said of the operators' orders it was given.
+    /// What it acknowledged of the operators' overrides it was given.
     #[serde(default)]
     pub overrides: HeldOverrides,
 }
 
-/// The operators' orders an agent has acknowledged: the latest whole set.
+/// The operators' overrides an agent has acknowledged: the latest whole set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HeldOverrides {
     /// The agent understands overrides; one of an older release is not sent them.
     pub understood: bool,
-    /// Which state of the gateway's orders it acknowledged; 0 = none yet.
+    /// Which state of the gateway's overrides it acknowledged; 0 = none yet.
     pub generation: u64,
-    /// The orders it carries out or has carried out, by id, with the time of the first
+    /// The overrides it carries out or has carried out, by id, with the time of the first
     /// acknowledgement in unix milliseconds by the server's clock.
     pub applied: BTreeMap<String, u64>,
-    /// The orders it cannot carry out, by id, with the reason for people.
+    /// The overrides it cannot carry out, by id, with the reason for people.
     pub refused: BTreeMap<String, String>,
 }
 
@@ -185,7 +185,7 @@ pub fn agent_state(record: &AgentRecord, now_ms: u64, windows: FreshWindows) -> 
 }
 
 /// True when the agent has reported within the fresh window and has not left: only such an agent
-/// says anything about cells. A connected agent that has not reported yet does not.
+/// counts for cells. A connected agent that has not reported yet does not.
 pub fn reports_freshly(record: &AgentRecord, now_ms: u64, windows: FreshWindows) -> bool {
     !record.left
         && record

@@ -2,9 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::aggregate::fleet_view;
-use super::record::{AgentRecord, AgentState, FreshWindows, agent_state};
-use super::view::{CellView, GatewayCells, ViewQuery, ViewState};
+use super::view::{CellView, ViewState};
 
 /// Agents by state.
 #[derive(
@@ -53,45 +51,6 @@ pub struct Summary {
     pub incidents: u64,
     /// True when a share of the reports is missing. The caller knows, and sets it.
     pub partial: bool,
-}
-
-/// Counts agents and cells.
-pub fn summary(
-    records: &[AgentRecord],
-    gateways: &[GatewayCells],
-    now_ms: u64,
-    windows: FreshWindows,
-) -> Summary {
-    let mut names: Vec<&str> = gateways.iter().map(|cells| cells.name.as_str()).collect();
-    names.sort_unstable();
-    names.dedup();
-
-    let mut agents = AgentCounts::default();
-    for record in records {
-        let count = match agent_state(record, now_ms, windows) {
-            AgentState::Live => &mut agents.live,
-            AgentState::Draining => &mut agents.draining,
-            AgentState::Stale => &mut agents.stale,
-            AgentState::Gone => &mut agents.gone,
-        };
-        *count += 1;
-    }
-
-    let query = ViewQuery {
-        include_closed: true,
-        ..ViewQuery::default()
-    };
-    let mut cells = CellCounts::default();
-    let view = fleet_view(records, gateways, &query, now_ms, windows);
-    count_cells(&mut cells, view.cells.iter());
-
-    Summary {
-        gateways: names.len() as u64,
-        agents,
-        incidents: cells.open + cells.half_open,
-        cells,
-        partial: false,
-    }
 }
 
 /// Adds cells to their counts.

@@ -4,6 +4,9 @@ use serde_json::json;
 use super::*;
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
 use crate::report::{CauseReport, CellReport, CellState, ConfigSource, Totals};
+use oracle::{fleet_view, summary};
+
+pub(super) mod oracle;
 
 const NOW: u64 = 1_796_032_800_000; // 2026-11-30T10:00:00Z
 const SECOND: u64 = 1_000;
@@ -415,7 +418,7 @@ fn of_a_cell_reported_twice_by_one_agent_the_worst_counts_once() {
 }
 
 #[test]
-fn orders_of_operators_are_shown() {
+fn overrides_of_operators_are_shown() {
     let mut forced = cell("a", CellState::Closed);
     forced.override_action = Some("force_close".to_owned());
     let records = [agent("n1", 0, vec![forced]), agent("n2", 0, vec![])];

@@ -6,9 +6,9 @@ use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
 
 /// The cells one revision of a gateway has.
 ///
-/// Pass the current revision of each gateway. Pass older ones too, where agents still serve them, and
-/// the view knows which cells those agents have at all; an agent on a revision that is not passed is
-/// taken to have every cell of the current one.
+/// Pass the current revision of each gateway. Pass older ones too, where agents still serve them,
+/// and the view knows which cells those agents have at all; an agent on a revision that is not
+/// passed is taken to have every cell of the current one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GatewayCells {
     /// The gateway.
@@ -151,12 +151,12 @@ pub struct CellView {
     pub next_probe_in_secs: Option<f64>,
     /// Openings since the agents started, added up.
     pub trips: u64,
-    /// The operator's order in force on most agents.
+    /// The override that is active on most agents.
     #[serde(rename = "override")]
     pub override_: Option<OverrideView>,
     /// The fleet's advisory, when in force somewhere.
     pub advisory: Option<AdvisoryView>,
-    /// Each agent that says something other than plainly closed, and each silent one.
+    /// Each agent that reports something other than plainly closed, and each silent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_agent: Option<Vec<AgentCell>>,
 }
@@ -177,7 +177,7 @@ pub struct CellAgents {
     pub half_open: u64,
     /// Closed, but avoided for now.
     pub parked: u64,
-    /// Under an operator's order.
+    /// Under an override.
     pub overridden: u64,
     /// Silent: unknown, never closed.
     pub stale: u64,
@@ -194,14 +194,14 @@ pub struct CauseView {
     pub count: u64,
 }
 
-/// An operator's order in force.
+/// An active override.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OverrideView {
     /// `force_open`, `force_close` or `drain`.
     pub action: String,
     /// Agents it is in force on.
     pub agents: u64,
-    /// The order's id, where it is known which one it is.
+    /// The override's id, where it is known which one it is.
     #[serde(default)]
     pub id: Option<String>,
     /// Why it was given, where known.
@@ -260,4 +260,31 @@ pub struct AgentCell {
     pub age_secs: f64,
     /// Seconds until a probe may go there.
     pub cooldown_remaining_secs: f64,
+}
+
+impl ViewState {
+    /// The worst state over the agents that were counted.
+    pub(super) fn worst(agents: &CellAgents) -> Self {
+        match (agents.reporting, agents.open, agents.half_open) {
+            (_, 1.., _) => Self::Open,
+            (_, 0, 1..) => Self::HalfOpen,
+            (1.., 0, 0) => Self::Closed,
+            (0, 0, 0) => Self::Unknown,
+        }
+    }
+}
+
+impl Scope {
+    /// Separates "1 of 40" from "38 of 40". Half comes first: one agent of two is the fleet.
+    pub(super) fn of(touched: u64, fresh: u64) -> Option<Self> {
+        if touched == 0 {
+            None
+        } else if touched.saturating_mul(2) >= fresh {
+            Some(Self::Fleet)
+        } else if touched == 1 || touched.saturating_mul(10) <= fresh {
+            Some(Self::Local)
+        } else {
+            Some(Self::Partial)
+        }
+    }
 }

@@ -6,8 +6,12 @@ use std::time::Duration;
 
 use lanekeeper_breaker::Policy;
 
+use super::Timeouts;
 use crate::ids::{LaneName, PoolName, ProviderName};
-use crate::spec::{FleetMode, FleetProbe, OnAuthDown, Preset, Strategy, UpstreamCredentials};
+use crate::spec::{
+    BudgetScope, FleetMode, FleetProbe, OnAuthDown, Preset, Strategy, Translate,
+    UpstreamCredentials,
+};
 
 /// A pool of lanes.
 #[derive(Clone, Debug)]
@@ -24,16 +28,31 @@ pub struct Pool {
     pub preset: Preset,
     /// What happens when a member fails.
     pub failover: Failover,
+    /// Silence before the first content after which a stream is opened to the caller; `None` = never.
+    pub keepalive_after: Option<Duration>,
     /// Session affinity; `None` = off.
     pub affinity: Option<Affinity>,
     /// What happens when no member can serve.
     pub on_exhausted: OnExhausted,
     /// What the caller gets when a lane's credential is refused.
     pub on_auth_down: OnAuthDown,
+    /// Whether the last lane's own answer is relayed when every member failed.
+    pub relays_last_error: bool,
+    /// Whether members that speak another protocol than the caller may serve.
+    pub translate: Translate,
     /// Whose credential goes upstream.
     pub upstream_credentials: UpstreamCredentials,
-    /// What agents tell each other.
+    /// How agents warn each other.
     pub fleet: Fleet,
+}
+
+impl Pool {
+    /// The members that may be selected at all: with a weight and not excluded.
+    pub fn usable_members(&self) -> impl Iterator<Item = &Member> {
+        self.members
+            .iter()
+            .filter(|member| member.weight > 0 && !self.failover.exclusions.contains(&member.lane))
+    }
 }
 
 /// A member of a pool, with the lane's values where the member has none of its own.
@@ -47,10 +66,8 @@ pub struct Member {
     pub weight: u32,
     /// Largest context in tokens; `None` = unknown.
     pub context_max: Option<u64>,
-    /// Bound on connect and headers; `None` = only the failover budget.
-    pub attempt_timeout: Option<Duration>,
-    /// Bound on the first content; `None` = only the failover budget.
-    pub first_content_timeout: Option<Duration>,
+    /// The waits of an attempt.
+    pub timeouts: Timeouts,
 }
 
 /// What happens when a member fails before anything was sent to the caller.
@@ -68,6 +85,19 @@ pub struct Failover {
     pub same_lane_retries: u32,
     /// Base of the full-jitter wait between those.
     pub retry_backoff: Duration,
+    /// Bound on further attempts over all requests; `None` = none.
+    pub retry_budget: Option<RetryBudget>,
+}
+
+/// A bound on further attempts, as a share of the requests.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RetryBudget {
+    /// Further attempts for each request, over 0.
+    pub ratio: f64,
+    /// Further attempts a second that are always allowed.
+    pub min_per_sec: f64,
+    /// Whose attempts are counted together.
+    pub scope: BudgetScope,
 }
 
 /// Session affinity.
@@ -92,7 +122,7 @@ pub enum OnExhausted {
     Queue(Duration),
 }
 
-/// What agents of a fleet tell each other about a pool's lanes.
+/// How agents of a fleet warn each other about a pool's lanes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
     /// Off, observe or act.

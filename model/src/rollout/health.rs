@@ -123,7 +123,7 @@ fn risen(kind: StopKind, what: &str, before: f64, now: f64) -> Stop {
     }
 }
 
-/// Cells that operators opened by an override say nothing about a revision, nor do direct routes,
+/// Cells that operators opened by an override prove nothing about a revision, nor do direct routes,
 /// which exist only once they are used.
 fn open_share(agents: &[&AgentRecord], cells_per_agent: u64) -> f64 {
     let open = agents

@@ -10,9 +10,9 @@ use super::plan::Stage;
 use super::{PLACES, Rollout, RolloutState, STOP_ERRORS_MAX, Stop, StopKind, place};
 use crate::fleet::{AgentRecord, AgentState, FreshWindows, agent_state};
 
-/// How often whoever looks after a rollout says so, in milliseconds.
+/// How often whoever looks after a rollout records it, in milliseconds.
 pub const SEEN_EVERY_MS: u64 = 5_000;
-/// After so long without a word, nobody looked after it, in milliseconds.
+/// After so long without such a record, nobody looked after it, in milliseconds.
 const GAP_MS: u64 = 15_000;
 /// Answer times after which a stage that is never whole counts as unanswered, whoever comes and
 /// goes: an agent that restarts for ever is no answer.
@@ -37,7 +37,7 @@ pub enum Transition {
     Unwhole,
     /// The rollout stopped.
     Stopped {
-        /// The plan says that the old content comes back.
+        /// The plan has the old content come back.
         roll_back: bool,
     },
     /// Every agent has the revision.
@@ -252,8 +252,8 @@ impl Rollout {
         }
     }
 
-    /// Whether an agent is waited for: not one that said goodbye, was replaced by a newer process of
-    /// its name, drains, or was silent before the stage began.
+    /// Whether an agent is waited for: not one that said goodbye, was replaced by a newer process
+    /// of its name, drains, or was silent before the stage began.
     fn counts(
         &self,
         agent: &AgentRecord,

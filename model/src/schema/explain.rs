@@ -1,4 +1,4 @@
-//! Turns the schema validator's errors into problems that say what would be right. The validator's
+//! Turns the schema validator's errors into problems that name what would be right. The validator's
 //! own messages are not used: they repeat the value, and a value may be a secret.
 
 use jsonschema::error::{TypeKind, ValidationErrorKind};
@@ -280,10 +280,17 @@ impl std::fmt::Display for Form<'_> {
 /// The pointer of the secret reference that a location lies in.
 fn secret_location(at: &str) -> Option<String> {
     let mut parts = at.split('/').skip(1);
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some("providers"), Some(name), Some("api_key")) => {
-            Some(format!("/providers/{name}/api_key"))
+    let (section, name, field) = (parts.next()?, parts.next()?, parts.next()?);
+    let place = format!("/{section}/{name}/{field}");
+    let inner = parts.next();
+    match (section, field, inner) {
+        ("providers", "api_key", None) => Some(place),
+        ("providers", "api_key", Some(key)) if key.bytes().all(|b| b.is_ascii_digit()) => {
+            Some(format!("{place}/{key}"))
         }
+        ("providers", "api_key", Some(_)) => Some(place),
+        ("providers", "headers", Some(header)) => Some(format!("{place}/{header}")),
+        ("providers", "proxy", Some("credentials")) => Some(format!("{place}/credentials")),
         _ => None,
     }
 }

@@ -12,6 +12,8 @@ pub enum Preset {
     /// Error rate over a sliding window, doubling cooldown.
     #[default]
     Default,
+    /// Another name of `default`.
+    Busbar,
     /// Failures in a row, fixed cooldown, fails open.
     Rolter,
     /// Failures per tumbling minute, unlimited probes.
@@ -50,6 +52,16 @@ pub enum StreamDeath {
     Failure,
     /// Nothing.
     Neutral,
+}
+
+/// When a probe that streams has succeeded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClosesAt {
+    /// At its first content.
+    Content,
+    /// At its good end.
+    End,
 }
 
 /// Which rule opens a breaker.
@@ -120,6 +132,10 @@ pub struct HalfOpenSpec {
     #[schemars(range(min = 0, max = limits::PROBES_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_probes: Option<u32>,
+    /// Whether a probe that streams closes at its first content or at its good end. Default preset:
+    /// content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub closes_at: Option<ClosesAt>,
     /// Successes that close. Default preset: 1.
     #[schemars(range(min = 1, max = limits::SUCCESSES_TO_CLOSE_MAX))]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -192,7 +208,7 @@ pub struct BreakerSpec {
     pub ramp_secs: Option<f64>,
 }
 
-/// Tells `null` (the full classification) from an absent field (the preset's list).
+/// Distinguishes `null` (the full classification) from an absent field (the preset's list).
 fn null_counts_as_given<'de, D>(deserializer: D) -> Result<Option<Option<Vec<u16>>>, D::Error>
 where
     D: Deserializer<'de>,

@@ -9,11 +9,13 @@ use crate::ids::{LaneName, PoolName};
 /// Default of a member's `weight`.
 pub const MEMBER_WEIGHT: u32 = 1;
 /// Default of `failover.timeout_secs`.
-pub const FAILOVER_TIMEOUT_SECS: f64 = 120.0;
+pub const FAILOVER_TIMEOUT_SECS: f64 = 600.0;
 /// Default of `failover.max_hops`.
 pub const FAILOVER_HOPS_MAX: u32 = 3;
 /// Default of `failover.retry_backoff_ms`.
 pub const RETRY_BACKOFF_MS: u64 = 100;
+/// Default of `failover.retry_budget.min_per_sec`.
+pub const RETRY_BUDGET_MIN_PER_SEC: f64 = 10.0;
 /// Default of `affinity.header_name`.
 pub const AFFINITY_HEADER: &str = "x-session-id";
 /// Default of `fleet.quorum`.
@@ -96,6 +98,8 @@ pub struct Failover {
     /// Base of the full-jitter wait between tries on the same lane, in milliseconds.
     #[schemars(range(min = 0, max = 60000))]
     pub retry_backoff_ms: u64,
+    /// Bounds further attempts by the share of requests they may be.
+    pub retry_budget: RetryBudget,
 }
 
 impl Default for Failover {
@@ -107,8 +111,69 @@ impl Default for Failover {
             hold_ms: 0,
             same_lane_retries: 0,
             retry_backoff_ms: RETRY_BACKOFF_MS,
+            retry_budget: RetryBudget::default(),
         }
     }
+}
+
+/// A bound on further attempts, as a share of the requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RetryBudget {
+    /// Further attempts as a share of the requests, such as 0.2. Null = no such bound.
+    #[schemars(range(max = 100.0), extend("exclusiveMinimum" = 0))]
+    pub ratio: Option<f64>,
+    /// Further attempts a second that are always allowed.
+    #[schemars(range(min = 0.0, max = 1000000.0))]
+    pub min_per_sec: f64,
+    /// Whose attempts are counted together.
+    pub scope: BudgetScope,
+}
+
+impl Default for RetryBudget {
+    fn default() -> Self {
+        Self {
+            ratio: None,
+            min_per_sec: RETRY_BUDGET_MIN_PER_SEC,
+            scope: BudgetScope::default(),
+        }
+    }
+}
+
+/// Whose attempts a retry budget counts together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetScope {
+    /// Those of one agent.
+    #[default]
+    Agent,
+    /// Those of every agent of the gateway.
+    Fleet,
+}
+
+/// Whose text a caller gets when every member failed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LastError {
+    /// The agent's own error.
+    Own,
+    /// The last lane's answer, unless it is about the configured credential.
+    Relay,
+    /// The last lane's answer where there is one lane only or the breaker's source does so, else the
+    /// agent's own error.
+    #[default]
+    Auto,
+}
+
+/// Whether members that speak another protocol than the caller may serve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Translate {
+    /// They may: requests and answers are translated.
+    #[default]
+    On,
+    /// Only members that speak the caller's protocol serve.
+    Off,
 }
 
 /// Whether requests of one session prefer one member.
@@ -213,7 +278,7 @@ pub enum FleetProbe {
     Local,
 }
 
-/// What agents of a fleet tell each other about this pool's lanes.
+/// How agents of a fleet warn each other about this pool's lanes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fleet {
@@ -260,19 +325,30 @@ pub struct Pool {
     /// What happens when a member fails.
     #[serde(default)]
     pub failover: Failover,
+    /// Seconds without content after which a stream is opened to the caller and kept alive by comments;
+    /// failover goes on behind it. Null = never.
+    #[serde(default)]
+    #[schemars(range(min = 0.001, max = 86400.0))]
+    pub keepalive_after_secs: Option<f64>,
     /// Session affinity.
     #[serde(default)]
     pub affinity: Affinity,
-    /// What happens when no member can serve. Absent or null takes what the breaker's preset says.
+    /// What happens when no member can serve. Absent or null takes what the breaker's preset has.
     #[serde(default)]
     pub on_exhausted: Option<OnExhausted>,
     /// What the caller gets when a lane's credential is refused.
     #[serde(default)]
     pub on_auth_down: OnAuthDown,
+    /// Whose text a caller gets when every member failed.
+    #[serde(default)]
+    pub last_error: LastError,
+    /// Whether members that speak another protocol than the caller may serve.
+    #[serde(default)]
+    pub translate: Translate,
     /// Whose credential goes upstream.
     #[serde(default)]
     pub upstream_credentials: UpstreamCredentials,
-    /// What agents of a fleet tell each other.
+    /// How agents of a fleet warn each other.
     #[serde(default)]
     pub fleet: Fleet,
 }

@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::BreakerSpec;
 
+mod credential;
+
+pub use credential::{ApiKeys, Auth, AuthKind, HeaderValue, SecretRef};
+
 /// Default of `connect_timeout_secs`.
 pub const CONNECT_TIMEOUT_SECS: f64 = 10.0;
 /// Default of `health.interval_secs`.
@@ -45,14 +49,45 @@ impl Protocol {
     }
 }
 
-/// Where a secret is found on the agent. A document never holds the secret itself.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SecretRef {
-    /// Name of an environment variable of the agent.
-    Env(String),
-    /// Path of a file on the agent, re-read when it changes.
-    File(String),
+/// The protocol a provider speaks, or several that are native there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Protocols {
+    /// One.
+    One(Protocol),
+    /// Several, with one lane, budget and breaker. The first is what other protocols are translated to.
+    Many(#[schemars(length(min = 1, max = 8))] Vec<Protocol>),
+}
+
+impl Protocols {
+    /// The protocols in the order of the document.
+    pub fn as_slice(&self) -> &[Protocol] {
+        match self {
+            Self::One(protocol) => std::slice::from_ref(protocol),
+            Self::Many(protocols) => protocols,
+        }
+    }
+}
+
+/// The proxy that requests to a provider go through.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Proxy {
+    /// Its URL, such as `http://proxy:3128`, or `none` for never.
+    Url(#[schemars(length(min = 1, max = 2048))] String),
+    /// A proxy that wants a user and a password.
+    WithCredentials(ProxyWithCredentials),
+}
+
+/// A proxy that wants a user and a password.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProxyWithCredentials {
+    /// The proxy's URL.
+    #[schemars(length(min = 1, max = 2048))]
+    pub url: String,
+    /// Where `user:password` is found on the agent.
+    pub credentials: SecretRef,
 }
 
 /// What a provider's error code means.
@@ -140,23 +175,36 @@ pub enum HttpVersion {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Provider {
-    /// The protocol it speaks.
-    pub protocol: Protocol,
-    /// Where it is: https, or http for loopback and for hosts in `allow_private_hosts`.
+    /// The protocol it speaks, or a list of those that are native there; others are translated to the
+    /// first.
+    pub protocol: Protocols,
+    /// Where it is: https, or http for loopback and for hosts in `allow_private_hosts`. `{model}` in the
+    /// path stands for the lane's `upstream_model`.
     #[schemars(length(min = 1, max = 2048))]
     pub base_url: String,
-    /// Where its key is found. Null sends none. Never the key itself.
+    /// Parameters added to the query of every upstream request.
     #[serde(default)]
-    pub api_key: Option<SecretRef>,
+    pub query: BTreeMap<String, String>,
+    /// Where its key is found, or a list of several keys among which requests are spread. Null sends
+    /// none. Never the key itself.
+    #[serde(default)]
+    pub api_key: Option<ApiKeys>,
+    /// How the agent authenticates.
+    #[serde(default)]
+    pub auth: Auth,
+    /// The proxy that requests go through. Null = the one of the agent's environment (HTTPS_PROXY,
+    /// NO_PROXY); `none` = never one.
+    #[serde(default)]
+    pub proxy: Option<Proxy>,
     /// The provider's own error codes and what they mean. Whole codes, never prose.
     #[serde(default)]
     pub error_map: BTreeMap<String, ErrorMeaning>,
     /// Active probes.
     #[serde(default)]
     pub health: Health,
-    /// Headers added to every upstream request.
+    /// Headers added to every upstream request; a credential only by reference.
     #[serde(default)]
-    pub headers: BTreeMap<String, String>,
+    pub headers: BTreeMap<String, HeaderValue>,
     /// Seconds a connection may take, TLS included.
     #[serde(default = "connect_timeout_secs")]
     #[schemars(range(min = 0.001, max = 86400.0))]

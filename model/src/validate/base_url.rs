@@ -12,6 +12,18 @@ use crate::gateway::{AddressClass, AddressGuard, AllowedHosts, BaseUrl, Scheme};
 /// Names of metadata services that are reached by name.
 const METADATA_HOSTS: &[&str] = &["metadata", "metadata.google.internal", "instance-data"];
 
+/// Ends of paths that are whole endpoints and not what a vendor's client takes as its base.
+const ENDPOINTS: &[&str] = &[
+    "/chat/completions",
+    "/completions",
+    "/embeddings",
+    "/responses",
+    "/messages",
+    "/v2/chat",
+    ":generateContent",
+    ":streamGenerateContent",
+];
+
 /// Parses and judges a base URL.
 pub(super) fn base_url(
     text: &str,
@@ -59,7 +71,11 @@ fn parse(text: &str, place: &str, report: &mut Report<'_>) -> Option<BaseUrl> {
         );
     }
     if url.query().is_some() || url.fragment().is_some() {
-        report.refuse(place, "invalid_url", "must not have a query or a fragment");
+        report.refuse(
+            place,
+            "invalid_url",
+            "must not have a query or a fragment; parameters belong into query",
+        );
     }
     let port = url.port_or_known_default().filter(|port| *port != 0);
     let Some(port) = port else {
@@ -71,8 +87,31 @@ fn parse(text: &str, place: &str, report: &mut Report<'_>) -> Option<BaseUrl> {
         scheme,
         host,
         port,
-        path_prefix: url.path().trim_end_matches('/').to_owned(),
+        path_prefix: path_prefix(&url, place, report)?,
     })
+}
+
+/// The path before the endpoint's own. A whole endpoint, the commonest mistake, is refused with the
+/// right form.
+fn path_prefix(url: &Url, place: &str, report: &mut Report<'_>) -> Option<String> {
+    // The parser encodes braces.
+    let path = url.path().replace("%7B", "{").replace("%7D", "}");
+    let path = path.trim_end_matches('/');
+    let without_model = path.replace(BaseUrl::MODEL_PLACEHOLDER, "");
+    if without_model.contains(['{', '}']) {
+        let message = "must not contain braces but for {model}, the lane's upstream_model";
+        report.refuse(place, "invalid_url", message);
+        return None;
+    }
+    if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| path.ends_with(*endpoint)) {
+        report.refuse(
+            place,
+            "whole_endpoint",
+            format!("is a whole endpoint; end the URL before `{endpoint}`, which is added"),
+        );
+        return None;
+    }
+    Some(path.to_owned())
 }
 
 /// The host, when it is written plainly.

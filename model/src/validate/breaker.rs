@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use lanekeeper_breaker::{
-    HardDownScope, Mode, Policy, Recovery, Rules, StreamDeath, Trip, TripMode, WindowKind, presets,
+    ClosesAt, HardDownScope, Mode, Policy, Recovery, Rules, StreamDeath, Trip, TripMode,
+    WindowKind, presets,
 };
 
 use super::Report;
@@ -12,7 +13,7 @@ use crate::spec;
 /// The policy a block means. Numbers that are out of bounds are reported, never corrected.
 pub(super) fn policy(spec: &spec::BreakerSpec, place: &str, report: &mut Report<'_>) -> Policy {
     let preset = match spec.preset {
-        spec::Preset::Default => presets::default(),
+        spec::Preset::Default | spec::Preset::Busbar => presets::default(),
         spec::Preset::Rolter => presets::rolter(),
         spec::Preset::Myra => presets::myra(),
         spec::Preset::Aibridge => presets::aibridge(),
@@ -35,6 +36,7 @@ pub(super) fn policy(spec: &spec::BreakerSpec, place: &str, report: &mut Report<
             .failure_status_codes
             .clone()
             .unwrap_or(preset.failure_status_codes),
+        uncounted: preset.uncounted,
         per_endpoint: spec.per_endpoint.unwrap_or(preset.per_endpoint),
         poison_guard: spec.poison_guard.unwrap_or(preset.poison_guard),
         stream_death: spec
@@ -56,6 +58,13 @@ pub(super) fn policy(spec: &spec::BreakerSpec, place: &str, report: &mut Report<
                 .half_open
                 .successes_to_close
                 .unwrap_or(preset.half_open.successes_to_close),
+            closes_at: spec
+                .half_open
+                .closes_at
+                .map_or(preset.half_open.closes_at, |at| match at {
+                    spec::ClosesAt::Content => ClosesAt::Content,
+                    spec::ClosesAt::End => ClosesAt::End,
+                }),
         },
         ramp: or(spec.ramp_secs, preset.ramp),
     };
@@ -80,7 +89,7 @@ fn trip(spec: &spec::TripSpec, preset: Trip) -> Trip {
         window: or(spec.window_secs, preset.window),
         window_kind: spec.window.map_or(preset.window_kind, |kind| match kind {
             spec::WindowKind::Sliding => WindowKind::Sliding,
-            // One preset tumbles in its own way; saying "tumbling" there must not change it.
+            // One preset tumbles in its own way; writing "tumbling" there must not change it.
             spec::WindowKind::Tumbling if preset.window_kind == WindowKind::Counter => {
                 WindowKind::Counter
             }
@@ -102,8 +111,8 @@ fn mode(mode: spec::BreakerMode) -> Mode {
     }
 }
 
-/// The policy judges its own numbers. Base over maximum gets words of its own, at the field that
-/// was written: with a preset's maximum it is the base that is wrong.
+/// The policy judges its own numbers. Base over maximum gets a message of its own, at the field
+/// that was written: with a preset's maximum it is the base that is wrong.
 fn refuse_out_of_bounds(
     spec: &spec::BreakerSpec,
     policy: &Policy,

@@ -8,6 +8,12 @@ use crate::gateway::{Client, Limits};
 use crate::ids::PoolName;
 use crate::spec;
 
+/// SHA-256 of the empty string.
+const EMPTY_SHA256: [u8; 32] = [
+    0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24,
+    0x27, 0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
+];
+
 /// Names and keys of the clients before.
 #[derive(Default)]
 pub(super) struct Seen {
@@ -33,6 +39,12 @@ pub(super) fn client(
     }
     let key_sha256 = sha256(&spec.key_sha256);
     match key_sha256 {
+        // What a script makes of a variable that is not set: it would let in an empty key.
+        Some(EMPTY_SHA256) => report.refuse(
+            format!("{place}/key_sha256"),
+            "invalid_sha256",
+            "is the SHA-256 of nothing at all; make a key of 256 random bits",
+        ),
         // A key pasted in place of its hash must not come back in the message.
         None => report.refuse(
             format!("{place}/key_sha256"),
@@ -93,11 +105,37 @@ fn sha256(text: &str) -> Option<[u8; 32]> {
     digits.next().is_none().then_some(bytes)
 }
 
-pub(super) fn limits(spec: &spec::Limits) -> Option<Limits> {
+/// Resolves the limits; a bound of one may not be over the bound of all.
+pub(super) fn limits(spec: &spec::Limits, report: &mut Report<'_>) -> Option<Limits> {
+    if spec.body_max_bytes > spec.bodies_max_bytes {
+        report.refuse(
+            "/limits/body_max_bytes",
+            "over_budget",
+            format!(
+                "must not be over bodies_max_bytes ({})",
+                spec.bodies_max_bytes
+            ),
+        );
+    }
+    if spec.body_timeout_secs > spec.body_total_secs {
+        report.refuse(
+            "/limits/body_timeout_secs",
+            "over_budget",
+            format!(
+                "must not be over body_total_secs ({})",
+                spec.body_total_secs
+            ),
+        );
+    }
+    let secs = |value| Duration::try_from_secs_f64(value).ok();
     Some(Limits {
         body_max_bytes: usize::try_from(spec.body_max_bytes).ok()?,
         inbound_max: usize::try_from(spec.inbound_max).ok()?,
-        header_timeout: Duration::try_from_secs_f64(spec.header_timeout_secs).ok()?,
-        body_timeout: Duration::try_from_secs_f64(spec.body_timeout_secs).ok()?,
+        header_timeout: secs(spec.header_timeout_secs)?,
+        idle_timeout: secs(spec.idle_timeout_secs)?,
+        body_timeout: secs(spec.body_timeout_secs)?,
+        body_total: secs(spec.body_total_secs)?,
+        bodies_max_bytes: usize::try_from(spec.bodies_max_bytes).ok()?,
+        hops_max: spec.hops_max,
     })
 }

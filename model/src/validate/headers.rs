@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use http::{HeaderName, HeaderValue};
 
-use super::Report;
+use super::{Report, secret};
+use crate::credentials::{is_credential_name, is_like_key};
 use crate::problem::pointer;
+use crate::spec::HeaderValue as Value;
 
 /// Most headers of a provider.
 const HEADERS_MAX: usize = 64;
@@ -31,30 +33,12 @@ const MANAGED: &[&str] = &[
     "upgrade",
 ];
 
-/// Headers that carry a credential, which belongs into `api_key`.
-const CREDENTIALS: &[&str] = &[
-    "api-key",
-    "authorization",
-    "cookie",
-    "proxy-authorization",
-    "set-cookie",
-    "x-amz-security-token",
-    "x-api-key",
-    "x-auth-token",
-    "x-goog-api-key",
-];
-
-/// How well-known keys begin.
-const KEY_PREFIXES: &[&str] = &[
-    "Bearer ", "bearer ", "Basic ", "sk-", "sk_", "AIza", "ghp_", "xai-",
-];
-
 /// Checks headers and writes their names in lower case. Values are never repeated.
 pub(super) fn headers(
-    headers: &BTreeMap<String, String>,
+    headers: &BTreeMap<String, Value>,
     place: &str,
     report: &mut Report<'_>,
-) -> Vec<(String, String)> {
+) -> Vec<(String, Value)> {
     let mut checked = Vec::new();
     let mut names = BTreeSet::new();
     let section = format!("{place}/headers");
@@ -74,24 +58,11 @@ pub(super) fn headers(
         let Some(lower) = header_name(name, &place, report) else {
             continue;
         };
-        if CREDENTIALS.contains(&lower.as_str())
-            || KEY_PREFIXES.iter().any(|prefix| value.starts_with(prefix))
-        {
-            report.refuse(
-                place,
-                "literal_secret",
-                "must not carry a credential; a document never holds a key itself, use api_key",
-            );
-        } else if value.len() > VALUE_LEN_MAX
-            || !value.is_ascii()
-            || HeaderValue::from_str(value).is_err()
-        {
-            report.refuse(
-                place,
-                "invalid_header",
-                format!("must have a value of visible ASCII, at most {VALUE_LEN_MAX} characters"),
-            );
-        } else if !names.insert(lower.clone()) {
+        match value {
+            Value::Secret(reference) => secret::check(reference, &place, report),
+            Value::Text(text) => check_text(&lower, text, &place, report),
+        }
+        if !names.insert(lower.clone()) {
             report.refuse(
                 place,
                 "duplicate",
@@ -102,6 +73,24 @@ pub(super) fn headers(
         }
     }
     checked
+}
+
+fn check_text(name: &str, text: &str, place: &str, report: &mut Report<'_>) {
+    if is_credential_name(name) || is_like_key(text) {
+        report.refuse(
+            place,
+            "literal_secret",
+            "must not carry a credential; a document never holds a key itself, use api_key or \
+             {env: NAME}",
+        );
+    } else if text.len() > VALUE_LEN_MAX || !text.is_ascii() || HeaderValue::from_str(text).is_err()
+    {
+        report.refuse(
+            place,
+            "invalid_header",
+            format!("must have a value of visible ASCII, at most {VALUE_LEN_MAX} characters"),
+        );
+    }
 }
 
 /// A header name that may be set or read here, in lower case.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::{Known, Report, refuse_unknown};
-use crate::gateway::Lane;
+use crate::gateway::{Lane, Timeouts};
 use crate::ids::LaneName;
 use crate::spec;
+use crate::spec::defaults::{MAX_OUTPUT_TOKENS, STREAM_ATTEMPT_TIMEOUT_MS};
 
 pub(super) fn lane(
     name: &str,
@@ -38,8 +39,19 @@ pub(super) fn lane(
         max_concurrent: spec.max_concurrent,
         max_requests: spec.max_requests,
         context_max: spec.context_max,
-        attempt_timeout: spec.attempt_timeout_ms.map(Duration::from_millis),
-        first_content_timeout: spec.first_content_timeout_ms.map(Duration::from_millis),
-        idle_timeout: Duration::try_from_secs_f64(spec.idle_timeout_secs).ok()?,
+        timeouts: timeouts(spec)?,
+        accepts: spec.accepts,
+        max_output_tokens: spec.max_output_tokens.unwrap_or(MAX_OUTPUT_TOKENS),
+    })
+}
+
+fn timeouts(spec: &spec::Model) -> Option<Timeouts> {
+    let attempt = spec.attempt_timeout_ms.map(Duration::from_millis);
+    Some(Timeouts {
+        streaming_headers: attempt.or(Some(Duration::from_millis(STREAM_ATTEMPT_TIMEOUT_MS))),
+        whole_headers: attempt,
+        first_content: spec.first_content_timeout_ms.map(Duration::from_millis),
+        idle: Duration::try_from_secs_f64(spec.idle_timeout_secs).ok()?,
+        content_idle: Duration::try_from_secs_f64(spec.content_idle_timeout_secs).ok()?,
     })
 }

@@ -4,10 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use lanekeeper_breaker::{Mode, Policy};
+
 use super::{Defaults, Known, Report, breaker, headers, refuse_unknown};
-use crate::gateway::{Affinity, Failover, Fleet, Lane, Member, OnExhausted, Pool};
+use crate::gateway::{
+    Affinity, Failover, Fleet, Lane, Member, OnExhausted, Pool, RetryBudget, Timeouts,
+};
 use crate::ids::{LaneName, PoolName};
-use crate::spec::{self, AffinityMode, Preset};
+use crate::spec::{self, AffinityMode, LastError, Preset};
 
 /// Most members of a pool.
 pub(super) const MEMBERS_MAX: usize = 1_000;
@@ -43,8 +47,10 @@ pub(super) fn pool(
         .as_ref()
         .map_or(Preset::Default, |(_, preset)| *preset);
     let on_exhausted = on_exhausted(spec, preset, context.known, place, report);
+    let keepalive_after = keepalive_after(spec, place, report);
 
     let (breaker, preset) = breaker?;
+    let relays_last_error = relays_last_error(spec, preset, &breaker, &on_exhausted);
     Some(Pool {
         name: PoolName::from(name),
         members: spec
@@ -56,7 +62,10 @@ pub(super) fn pool(
         breaker,
         preset,
         failover: failover?,
+        keepalive_after,
         affinity,
+        relays_last_error,
+        translate: spec.translate,
         on_exhausted,
         on_auth_down: spec.on_auth_down,
         upstream_credentials: spec.upstream_credentials,
@@ -72,14 +81,20 @@ pub(super) fn pool(
 
 fn resolve_member(member: &spec::Member, lanes: &BTreeMap<LaneName, Arc<Lane>>) -> Option<Member> {
     let lane = lanes.get(&member.target)?;
-    let ms = |own: Option<u64>, lanes: Option<Duration>| own.map(Duration::from_millis).or(lanes);
+    let own = member.attempt_timeout_ms.map(Duration::from_millis);
+    let first_content = member.first_content_timeout_ms.map(Duration::from_millis);
+    let of_lane = lane.timeouts;
     Some(Member {
         lane: lane.name.clone(),
         provider: lane.provider.clone(),
         weight: member.weight,
         context_max: member.context_max.or(lane.context_max),
-        attempt_timeout: ms(member.attempt_timeout_ms, lane.attempt_timeout),
-        first_content_timeout: ms(member.first_content_timeout_ms, lane.first_content_timeout),
+        timeouts: Timeouts {
+            streaming_headers: own.or(of_lane.streaming_headers),
+            whole_headers: own.or(of_lane.whole_headers),
+            first_content: first_content.or(of_lane.first_content),
+            ..of_lane
+        },
     })
 }
 
@@ -177,7 +192,49 @@ fn failover(
         hold,
         same_lane_retries: spec.same_lane_retries,
         retry_backoff: Duration::from_millis(spec.retry_backoff_ms),
+        retry_budget: spec.retry_budget.ratio.map(|ratio| RetryBudget {
+            ratio,
+            min_per_sec: spec.retry_budget.min_per_sec,
+            scope: spec.retry_budget.scope,
+        }),
     })
+}
+
+/// Silence longer than the failover budget never comes.
+fn keepalive_after(spec: &spec::Pool, place: &str, report: &mut Report<'_>) -> Option<Duration> {
+    let secs = spec.keepalive_after_secs?;
+    let budget_secs = spec.failover.timeout_secs;
+    if secs > budget_secs {
+        report.refuse(
+            format!("{place}/keepalive_after_secs"),
+            "over_budget",
+            format!("must not be over failover.timeout_secs ({budget_secs})"),
+        );
+    }
+    Duration::try_from_secs_f64(secs).ok()
+}
+
+/// What `auto` means: relayed where the caller deals with one lane, or with a breaker whose source
+/// relays.
+fn relays_last_error(
+    spec: &spec::Pool,
+    preset: Preset,
+    breaker: &Policy,
+    on_exhausted: &OnExhausted,
+) -> bool {
+    match spec.last_error {
+        LastError::Own => false,
+        LastError::Relay => true,
+        LastError::Auto => {
+            spec.members.len() == 1
+                || breaker.mode == Mode::Off
+                || *on_exhausted == OnExhausted::FailOpen
+                || match preset {
+                    Preset::Rolter | Preset::Myra | Preset::Aibridge => true,
+                    Preset::Default | Preset::Busbar => false,
+                }
+        }
+    }
 }
 
 fn affinity(spec: &spec::Affinity, place: &str, report: &mut Report<'_>) -> Option<Affinity> {
@@ -201,7 +258,9 @@ fn on_exhausted(
         return match preset {
             Preset::Rolter => OnExhausted::FailOpen,
             // The next pool of a chain has to be named to be known.
-            Preset::Default | Preset::Myra | Preset::Aibridge => OnExhausted::Reject,
+            Preset::Default | Preset::Busbar | Preset::Myra | Preset::Aibridge => {
+                OnExhausted::Reject
+            }
         };
     };
     match own {

@@ -4,18 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Report, base_url, breaker, headers};
-use crate::gateway::{AllowedHosts, Health, Provider};
+use super::{Report, base_url, breaker, headers, reach, secret};
+use crate::gateway::{AllowedHosts, Health, Protocols, Provider};
 use crate::ids::ProviderName;
 use crate::problem::pointer;
-use crate::spec::{self, ErrorMeaning, SecretRef};
+use crate::spec::{self, ErrorMeaning};
 
 /// Longest error code of `error_map`, in bytes.
 const ERROR_CODE_LEN_MAX: usize = 128;
 /// Most entries of `error_map`.
 const ERROR_CODES_MAX: usize = 256;
-/// Longest path of a secret file, in bytes.
-const SECRET_PATH_LEN_MAX: usize = 4096;
 
 /// Resolves a provider. Without the allowed hosts (they are wrong themselves) the base URL cannot be
 /// judged, and the rest is checked all the same.
@@ -34,9 +32,11 @@ pub(super) fn provider(
             report,
         )
     });
-    if let Some(secret) = &spec.api_key {
-        check_secret(secret, place, report);
-    }
+    let protocols = protocols(&spec.protocol, place, report);
+    let api_keys = secret::keys(spec.api_key.as_ref(), place, report);
+    let query = reach::query(&spec.query, place, report);
+    let auth = reach::auth(&spec.auth, place, report);
+    let proxy = reach::proxy(spec.proxy.as_ref(), place, report);
     check_error_map(&spec.error_map, place, report);
     let headers = headers::headers(&spec.headers, place, report);
     let breaker = spec
@@ -46,10 +46,13 @@ pub(super) fn provider(
     let (base_url, address_guard) = url?;
     Some(Provider {
         name: ProviderName::from(name),
-        protocol: spec.protocol,
+        protocols: protocols?,
         base_url,
         address_guard,
-        api_key: spec.api_key.clone(),
+        query,
+        api_keys,
+        auth: auth?,
+        proxy: proxy?,
         error_map: spec.error_map.clone(),
         health: Health {
             mode: spec.health.mode,
@@ -64,33 +67,19 @@ pub(super) fn provider(
     })
 }
 
-/// A key pasted where a name or path belongs is refused like any literal key, without repeating it.
-fn check_secret(secret: &SecretRef, place: &str, report: &mut Report<'_>) {
-    match secret {
-        SecretRef::Env(name) => {
-            let starts_well = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-            let good = |c: char| c.is_ascii_alphanumeric() || c == '_';
-            if !(starts_well && name.len() <= 128 && name.chars().all(good)) {
-                report.refuse(
-                    format!("{place}/api_key/env"),
-                    "invalid_secret_ref",
-                    "must be the name of an environment variable: letters, digits and underscores",
-                );
-            }
-        }
-        SecretRef::File(path) => {
-            let good = path.starts_with('/')
-                && path.len() <= SECRET_PATH_LEN_MAX
-                && !path.contains(char::is_control);
-            if !good {
-                report.refuse(
-                    format!("{place}/api_key/file"),
-                    "invalid_secret_ref",
-                    "must be the absolute path of a file",
-                );
-            }
+fn protocols(spec: &spec::Protocols, place: &str, report: &mut Report<'_>) -> Option<Protocols> {
+    let listed = spec.as_slice();
+    for (index, protocol) in listed.iter().enumerate() {
+        if listed.iter().take(index).any(|before| before == protocol) {
+            report.refuse(
+                format!("{place}/protocol/{index}"),
+                "duplicate",
+                format!("`{}` is listed already", protocol.as_str()),
+            );
         }
     }
+    let (primary, others) = listed.split_first()?;
+    Some(Protocols::new(*primary, others.to_vec()))
 }
 
 fn check_error_map(map: &BTreeMap<String, ErrorMeaning>, place: &str, report: &mut Report<'_>) {

@@ -9,7 +9,8 @@ use super::Report;
 use crate::problem::Problem;
 
 /// Codes of checks that compare fields, each with the blocks of a part it reads. Where something in
-/// those blocks was refused, a compared field may be missing, and what the check says may be untrue.
+/// those blocks was refused, a compared field may be missing, and what the check reports may be
+/// untrue.
 const COMPARISONS: &[(&str, &[&str])] = &[
     ("base_over_max", &["breaker"]),
     ("nothing_trips", &["breaker"]),
@@ -76,8 +77,8 @@ pub(super) fn salvage(
     Some(Value::Object(rest))
 }
 
-/// Removes the value at a path. Within a list the whole list goes, because the entries after it must
-/// not change their positions.
+/// Removes the value at a path. Within a list the whole list goes, because the entries after it
+/// must not change their positions.
 fn remove(map: &mut Map<String, Value>, path: &[String]) {
     let Some((key, rest)) = path.split_first() else {
         return;

@@ -102,7 +102,7 @@ impl TryFrom<wire::Hello> for Hello {
     }
 }
 
-/// An agent that serves from nothing says neither source, nor hash, nor revision.
+/// An agent that serves from nothing names neither source, nor hash, nor revision.
 fn applied(
     revision: u64,
     hash: String,

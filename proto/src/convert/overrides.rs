@@ -1,5 +1,5 @@
-//! Operators' orders and the answer to them. An order that this build cannot read is set apart with
-//! the field at fault instead of failing the set: the others are wanted all the same.
+//! Operators' overrides and the answer to them. An override that this build cannot read is set
+//! apart with the field at fault instead of failing the set: the others are wanted all the same.
 
 use lanekeeper_model::{LaneName, Override, OverrideAction, PoolName};
 
@@ -14,13 +14,13 @@ impl TryFrom<wire::Overrides> for Overrides {
 
     fn try_from(overrides: wire::Overrides) -> Result<Self, WireError> {
         at_most(overrides.orders.len(), "orders", OVERRIDES_MAX)?;
-        let mut orders = Vec::with_capacity(overrides.orders.len());
+        let mut entries = Vec::with_capacity(overrides.orders.len());
         let mut unreadable = Vec::new();
-        for (index, order) in overrides.orders.into_iter().enumerate() {
+        for (index, given) in overrides.orders.into_iter().enumerate() {
             let within = |error: WireError| error.within(&format!("orders[{index}]"));
-            let id = required(order.id.clone(), "id").map_err(within)?;
-            match read(id.clone(), order) {
-                Ok(order) => orders.push(order),
+            let id = required(given.id.clone(), "id").map_err(within)?;
+            match read(id.clone(), given) {
+                Ok(read) => entries.push(read),
                 Err(error) => unreadable.push(RefusedOverride {
                     id,
                     reason: error.to_string(),
@@ -29,29 +29,29 @@ impl TryFrom<wire::Overrides> for Overrides {
         }
         Ok(Self {
             generation: overrides.generation,
-            orders,
+            entries,
             unreadable,
         })
     }
 }
 
-fn read(id: String, order: wire::Override) -> Result<Override, WireError> {
-    let action = match wire::OverrideAction::try_from(order.action) {
+fn read(id: String, given: wire::Override) -> Result<Override, WireError> {
+    let action = match wire::OverrideAction::try_from(given.action) {
         Ok(wire::OverrideAction::ForceOpen) => OverrideAction::ForceOpen,
         Ok(wire::OverrideAction::ForceClose) => OverrideAction::ForceClose,
         Ok(wire::OverrideAction::Drain) => OverrideAction::Drain,
         Ok(wire::OverrideAction::Reset) => OverrideAction::Reset,
         Ok(wire::OverrideAction::Unspecified) | Err(_) => {
-            return Err(unknown("action", order.action));
+            return Err(unknown("action", given.action));
         }
     };
-    let pool = order.pool.map(|pool| name(pool, "pool")).transpose()?;
+    let pool = given.pool.map(|pool| name(pool, "pool")).transpose()?;
     Ok(Override {
         id,
         pool: pool.map(PoolName::from),
-        lane: LaneName::from(required(order.lane, "lane")?),
+        lane: LaneName::from(required(given.lane, "lane")?),
         action,
-        remaining_ms: order.remaining_ms,
+        remaining_ms: given.remaining_ms,
     })
 }
 
@@ -59,25 +59,25 @@ impl From<Overrides> for wire::Overrides {
     fn from(overrides: Overrides) -> Self {
         Self {
             generation: overrides.generation,
-            orders: overrides.orders.into_iter().map(Into::into).collect(),
+            orders: overrides.entries.into_iter().map(Into::into).collect(),
         }
     }
 }
 
 impl From<Override> for wire::Override {
-    fn from(order: Override) -> Self {
-        let action = match order.action {
+    fn from(given: Override) -> Self {
+        let action = match given.action {
             OverrideAction::ForceOpen => wire::OverrideAction::ForceOpen,
             OverrideAction::ForceClose => wire::OverrideAction::ForceClose,
             OverrideAction::Drain => wire::OverrideAction::Drain,
             OverrideAction::Reset => wire::OverrideAction::Reset,
         };
         Self {
-            id: order.id,
-            pool: order.pool.map(|pool| pool.to_string()),
-            lane: order.lane.to_string(),
+            id: given.id,
+            pool: given.pool.map(|pool| pool.to_string()),
+            lane: given.lane.to_string(),
             action: action.into(),
-            remaining_ms: order.remaining_ms,
+            remaining_ms: given.remaining_ms,
         }
     }
 }

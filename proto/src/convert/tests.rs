@@ -126,23 +126,23 @@ fn report() -> Report {
     }
 }
 
-/// A report that also says what its cells come to.
+/// A report that also carries what its cells come to.
 fn report_with_digest() -> Report {
     let mut report = report();
     report.digest = Some(lanekeeper_model::digest(&report.cells));
     report
 }
 
-/// A report that also says how long a cell has not been closed.
+/// A report that also carries how long a cell has not been closed.
 fn report_with_open_age() -> Report {
     let mut report = report();
     report.cells[0].open_age_ms = 154_300;
     report
 }
 
-/// One order of each action and each reach.
-fn orders() -> Vec<Override> {
-    let order = |id: &str, pool: Option<&str>, action, remaining_ms| Override {
+/// One override of each action and each reach.
+fn overrides() -> Vec<Override> {
+    let override_ = |id: &str, pool: Option<&str>, action, remaining_ms| Override {
         id: id.into(),
         pool: pool.map(Into::into),
         lane: "sonnet".into(),
@@ -150,10 +150,10 @@ fn orders() -> Vec<Override> {
         remaining_ms,
     };
     vec![
-        order("o1", None, OverrideAction::ForceOpen, 60_000),
-        order("o2", Some(""), OverrideAction::ForceClose, 1),
-        order("o3", Some("chat"), OverrideAction::Drain, u64::MAX),
-        order("o4", Some("chat"), OverrideAction::Reset, 0),
+        override_("o1", None, OverrideAction::ForceOpen, 60_000),
+        override_("o2", Some(""), OverrideAction::ForceClose, 1),
+        override_("o3", Some("chat"), OverrideAction::Drain, u64::MAX),
+        override_("o4", Some("chat"), OverrideAction::Reset, 0),
     ]
 }
 
@@ -237,7 +237,7 @@ fn from_server() -> Vec<(&'static str, FromServer)> {
             "overrides",
             FromServer::Overrides(Overrides {
                 generation: 8,
-                orders: orders(),
+                entries: overrides(),
                 unreadable: Vec::new(),
             }),
         ),
@@ -389,17 +389,17 @@ fn push_without_a_revision_or_beyond_the_size_is_refused() {
 }
 
 #[test]
-fn order_that_cannot_be_read_does_not_keep_the_others() {
+fn override_that_cannot_be_read_does_not_keep_the_others() {
     let mut message = wire::Overrides::from(Overrides {
         generation: 3,
-        orders: orders(),
+        entries: overrides(),
         unreadable: Vec::new(),
     });
     message.orders[0].action = 9;
     message.orders[1].lane.clear();
     message.orders[2].pool = Some("two\nlines".into());
     let overrides = Overrides::try_from(message.clone()).unwrap();
-    let taken: Vec<&str> = overrides.orders.iter().map(|it| it.id.as_str()).collect();
+    let taken: Vec<&str> = overrides.entries.iter().map(|it| it.id.as_str()).collect();
     assert_eq!(taken, ["o4"]);
     let reasons: Vec<(&str, &str)> = overrides
         .unreadable

@@ -1,5 +1,7 @@
 //! The messages dialect.
 
+pub(super) mod turn;
+
 use super::{PROMPT_TOKENS, event};
 use serde_json::{Value, json};
 

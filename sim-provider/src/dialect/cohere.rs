@@ -1,5 +1,7 @@
 //! The second chat dialect of Cohere.
 
+pub(super) mod turn;
+
 use super::{FAILED_WITHIN, PROMPT_TOKENS, event};
 use serde_json::{Value, json};
 

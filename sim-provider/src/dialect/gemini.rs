@@ -1,5 +1,7 @@
 //! The dialect of Gemini's REST interface.
 
+pub(super) mod turn;
+
 use super::{FAILED_WITHIN, Framing, PROMPT_TOKENS, VECTOR};
 use serde_json::{Value, json};
 
@@ -47,8 +49,12 @@ pub(super) fn embeddings(inputs: usize) -> Value {
 }
 
 fn document(model: &str, text: &str, finish_reason: Option<&str>, words: usize) -> Value {
+    candidates(model, &json!([{"text": text}]), finish_reason, words)
+}
+
+fn candidates(model: &str, parts: &Value, finish_reason: Option<&str>, words: usize) -> Value {
     let mut candidate = json!({
-        "content": {"parts": [{"text": text}], "role": "model"},
+        "content": {"parts": parts, "role": "model"},
         "index": 0,
     });
     if let (Some(reason), Some(fields)) = (finish_reason, candidate.as_object_mut()) {

@@ -1,5 +1,7 @@
 //! The dialect of OpenAI's chat completions, completions and embeddings.
 
+pub(super) mod turn;
+
 use super::{FAILED_WITHIN, PROMPT_TOKENS, VECTOR, VECTOR_BASE64};
 use serde_json::{Value, json};
 
@@ -27,6 +29,11 @@ fn usage(words: usize) -> Value {
 }
 
 pub(super) fn answer(model: &str, text: &str, words: usize) -> Value {
+    let message = json!({"role": "assistant", "content": text, "refusal": null});
+    completed(model, &message, "stop", words)
+}
+
+fn completed(model: &str, message: &Value, finish_reason: &str, words: usize) -> Value {
     json!({
         "id": ID,
         "object": "chat.completion",
@@ -34,9 +41,9 @@ pub(super) fn answer(model: &str, text: &str, words: usize) -> Value {
         "model": model,
         "choices": [{
             "index": 0,
-            "message": {"role": "assistant", "content": text, "refusal": null},
+            "message": message,
             "logprobs": null,
-            "finish_reason": "stop",
+            "finish_reason": finish_reason,
         }],
         "usage": usage(words),
     })

@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::lock;
 use crate::audit::{self, NewEntry};
-use crate::config_store::{Change, ConfigStore, check_text};
+use crate::change::{Change, check_text};
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, from_stored, from_stored_opt, to_stored};
 use crate::error::Error;
 
@@ -40,7 +41,7 @@ pub struct Identity {
     pub gateway: String,
     /// The agent's display name when it enrolled.
     pub name: String,
-    /// What let it in: `join-tokens/ID` or `kubernetes/NAMESPACE/SERVICE_ACCOUNT`.
+    /// What it joined with: `join-tokens/ID` or `kubernetes/NAMESPACE/SERVICE_ACCOUNT`.
     pub origin: String,
     /// Enrolled, wall time in unix milliseconds.
     pub created_ms: u64,

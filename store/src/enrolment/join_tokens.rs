@@ -7,7 +7,8 @@ use subtle::ConstantTimeEq;
 use super::identities::{NewIdentity, check, insert, resource as identity_resource, revoke_origin};
 use super::lock;
 use crate::audit::{self, NewEntry};
-use crate::config_store::{Change, ConfigStore, check_text};
+use crate::change::{Change, check_text};
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, from_stored, to_stored};
 use crate::error::Error;
 use crate::random;
@@ -31,7 +32,7 @@ pub struct NewJoinToken {
     pub gateway: String,
     /// When it stops working, wall time in unix milliseconds.
     pub expires_ms: u64,
-    /// How many agents it lets in, at least 1.
+    /// How many agents may join with it, at least 1.
     pub max_uses: u64,
 }
 
@@ -48,9 +49,9 @@ pub struct JoinToken {
     pub created_ms: u64,
     /// When it stops working, wall time in unix milliseconds.
     pub expires_ms: u64,
-    /// How many agents it lets in.
+    /// How many agents may join with it.
     pub max_uses: u64,
-    /// How many it has let in.
+    /// How many agents have joined with it.
     pub uses: u64,
 }
 

@@ -367,7 +367,7 @@ async fn subscribe(mut manager: ConnectionManager, channel: String) {
     let warned = AtomicBool::new(false);
     while let Err(error) = bounded(manager.subscribe(&channel)).await {
         if !warned.swap(true, Ordering::Relaxed) {
-            tracing::warn!(%error, "no hints from other replicas until the live view is reached");
+            tracing::warn!(%error, "the live view is unreachable: no hints from other replicas for now");
         }
         tokio::time::sleep(SUBSCRIBE_RETRY).await;
     }

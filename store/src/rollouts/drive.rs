@@ -4,13 +4,15 @@
 use lanekeeper_model::rollout::Rollout;
 use serde_json::json;
 
-use super::{RolloutRow, StoredRollout, find, resource, rollout_of, save};
 use crate::audit::{self, NewEntry};
-use crate::config_store::{Change, ConfigStore};
+use crate::change::Change;
+use crate::config_store::ConfigStore;
 use crate::engine::{Session, execute, fetch, to_stored};
 use crate::error::Error;
-use crate::gateways;
-use crate::revisions::{self, Draft, Manner, Spread};
+use crate::gateway_row;
+use crate::publication::{self, Manner};
+use crate::revisions::{self, Draft};
+use crate::rollout_rows::{RolloutRow, Spread, StoredRollout, find, resource, rollout_of, save};
 
 impl ConfigStore {
     /// The rollouts that are going on, of all gateways.
@@ -116,7 +118,7 @@ async fn lock_seen(
     rollout: &Rollout,
     seen: u64,
 ) -> Result<Option<StoredRollout>, Error> {
-    gateways::lock(session, &rollout.gateway).await?;
+    gateway_row::lock(session, &rollout.gateway).await?;
     let stored = find(session, &rollout.gateway, rollout.revision).await?;
     Ok((stored.version == seen).then(|| StoredRollout {
         rollout: rollout.clone(),
@@ -133,7 +135,7 @@ pub(super) async fn roll_back(
 ) -> Result<StoredRollout, Error> {
     let gateway = stored.rollout.gateway.clone();
     let base = revisions::document(session, &gateway, stored.rollout.base).await?;
-    let number = revisions::draw_number(session, &gateway).await?;
+    let number = publication::draw_number(session, &gateway).await?;
     // Ended first: the write that follows would otherwise supersede it.
     stored.rollout.rolled_back(number, &change.actor);
     let saved = save(session, &stored, change.now_ms).await?;
@@ -147,6 +149,6 @@ pub(super) async fn roll_back(
         action: "rollout.roll_back",
         spread: Spread::AtOnce,
     };
-    revisions::write(session, None, draft, number, manner).await?;
+    publication::write(session, None, draft, number, manner).await?;
     Ok(saved)
 }

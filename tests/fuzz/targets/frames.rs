@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
 
 /// True when a frame says that something failed, and is not merely broken.
-fn tells_error(protocol: Protocol, frame: &Frame) -> bool {
+fn carries_error(protocol: Protocol, frame: &Frame) -> bool {
     #[derive(Deserialize)]
     struct Kind {
         #[serde(rename = "type")]
@@ -68,7 +68,7 @@ fuzz_target!(|data: &[u8]| {
     let is_escaped = raw.windows(2).any(|pair| pair == b"\\u");
     match (&quick, &full) {
         (FrameKind::Content, FrameKind::Content | FrameKind::Lifecycle) => {}
-        (FrameKind::Content, FrameKind::Error(_)) if !tells_error(rules.protocol, &frame) => {}
+        (FrameKind::Content, FrameKind::Error(_)) if !carries_error(rules.protocol, &frame) => {}
         (FrameKind::Content, _) if is_escaped => {}
         _ => assert_eq!(quick, full),
     }

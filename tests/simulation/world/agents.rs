@@ -3,7 +3,10 @@
 use super::{Event, Sabotage, World, brief};
 use crate::documents::{FAILING, GATEWAY, STEADY, cells};
 use crate::network::{Connection, ServerEnd};
-use lanekeeper_agent::simulation::{Agent, Attempt, Ended, Facts, Kept, OPEN_TIMEOUT};
+use lanekeeper_agent::simulation::{
+    ABILITY_DRAIN, ABILITY_OVERRIDES, Agent, Attempt, Clocks, Disk, Ended, Facts, Kept,
+    KeptOverrides, OPEN_TIMEOUT,
+};
 use lanekeeper_breaker::{Policy, RefusalReason};
 use lanekeeper_model::{LaneName, Override, PoolName, Problem};
 use lanekeeper_proto::limits::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
@@ -23,7 +26,9 @@ pub struct Node {
     pub agent: Option<Agent>,
     /// Counts the processes, so that what waits for one does not happen to the next.
     pub life: u32,
-    pub disk: Option<Kept>,
+    pub disk: Disk,
+    /// The overrides on the disk, with the end of each.
+    disk_given: Vec<(Override, Duration)>,
     pub connection: Option<u64>,
     pub frozen_until: Option<Duration>,
     pub slow_until: Duration,
@@ -57,7 +62,8 @@ impl Node {
             policy: Arc::clone(policy),
             agent: None,
             life: 0,
-            disk: None,
+            disk: Disk::default(),
+            disk_given: Vec::new(),
             connection: None,
             frozen_until: None,
             slow_until: Duration::ZERO,
@@ -85,7 +91,8 @@ impl World {
         if self.nodes[number].agent.is_some() {
             return;
         }
-        let now = self.instant();
+        let (now, clocks) = (self.instant(), self.clocks());
+        let forgets = self.sabotaged(Sabotage::ForgetOverrides);
         let node = &mut self.nodes[number];
         node.life += 1;
         node.wake_due = None;
@@ -101,12 +108,21 @@ impl World {
             name: node.name.clone(),
             labels: node.labels.clone(),
             instance: node.instance(),
+            capabilities: vec![ABILITY_OVERRIDES.to_owned(), ABILITY_DRAIN.to_owned()],
         };
         let policy = Arc::clone(&node.policy);
-        let agent = Agent::start(facts, node.disk.as_ref(), policy, now);
+        node.given.clone_from(&node.disk_given);
+        let mut disk = node.disk.clone();
+        if forgets {
+            disk.overrides = None;
+        }
+        let agent = Agent::start(facts, &disk, policy, now, clocks);
         node.served = agent.applied().is_some();
+        let cells = agent.cells(now);
         node.agent = Some(agent);
-        let life = node.life;
+        let (life, instance) = (node.life, node.instance());
+        self.judge
+            .starts(&instance, &cells, &self.nodes[number].given, self.now);
         self.note(|| format!("node-{number}/{life} starts"));
         self.after(
             Duration::ZERO,
@@ -190,7 +206,8 @@ impl World {
             }
         }
         if !disk {
-            self.nodes[number].disk = None;
+            self.nodes[number].disk = Disk::default();
+            self.nodes[number].disk_given.clear();
         }
         self.note(|| format!("{instance} ends"));
         if let Some(connection) = self.nodes[number].connection.take() {
@@ -216,7 +233,29 @@ impl World {
     pub(super) fn keep(&mut self, number: usize, life: u32, kept: Kept) {
         let node = &mut self.nodes[number];
         if node.life == life && node.agent.is_some() {
-            node.disk = Some(kept);
+            node.disk.configuration = Some(kept);
+        }
+    }
+
+    pub(super) fn keep_overrides(
+        &mut self,
+        number: usize,
+        life: u32,
+        kept: KeptOverrides,
+        given: Vec<(Override, Duration)>,
+    ) {
+        let node = &mut self.nodes[number];
+        if node.life == life && node.agent.is_some() {
+            node.disk.overrides = Some(kept);
+            node.disk_given = given;
+        }
+    }
+
+    /// Now, by the clocks of every machine.
+    fn clocks(&self) -> Clocks {
+        Clocks {
+            wall_ms: self.true_ms(),
+            uptime_ms: self.now.as_millis() as u64,
         }
     }
 
@@ -280,7 +319,7 @@ impl World {
             let Some(agent) = &mut node.agent else { return };
             let Some(id) = node.connection else { break };
             let room = self.connections.get(&id).is_some_and(|it| it.up.has_room());
-            match agent.speak(room, now, jitter) {
+            match agent.next_message(room, now, jitter) {
                 Ok(Some(message)) => {
                     if let FromAgent::Report(report) = &message
                         && let Some(epoch) = agent.session_epoch()
@@ -408,7 +447,7 @@ impl World {
     /// Reads what has arrived, as far as the agent reads.
     pub(super) fn listen(&mut self, number: usize) {
         loop {
-            let now = self.instant();
+            let (now, clocks) = (self.instant(), self.clocks());
             let node = &mut self.nodes[number];
             let (Some(agent), Some(id)) = (&mut node.agent, node.connection) else {
                 return;
@@ -424,7 +463,7 @@ impl World {
                 return;
             };
             let given = match &message {
-                FromServer::Overrides(overrides) => Some(self.ends_of(&overrides.orders)),
+                FromServer::Overrides(overrides) => Some(self.ends_of(&overrides.entries)),
                 _ => None,
             };
             let message = match self.sabotage_message(number, message) {
@@ -439,7 +478,24 @@ impl World {
             }
             let node = &mut self.nodes[number];
             let Some(agent) = &mut node.agent else { return };
+            let brings_overrides = matches!(message, FromServer::Overrides(_));
             let heard = agent.receive(message, now);
+            let kept = agent
+                .kept_overrides(now, clocks)
+                .filter(|_| brings_overrides);
+            if let Some(kept) = kept {
+                let (life, given) = (node.life, node.given.clone());
+                let writes = self.chance.millis(1, 50);
+                self.after(
+                    writes,
+                    Event::KeptOverrides {
+                        agent: number,
+                        life,
+                        kept,
+                        given,
+                    },
+                );
+            }
             let flush = super::Work::Flush { stream: id };
             let work = Event::Work {
                 replica,
@@ -468,7 +524,7 @@ impl World {
     fn sabotage_message(&mut self, number: usize, message: FromServer) -> Option<FromServer> {
         match (self.settings.sabotage, message) {
             (Some(Sabotage::OrdersForever), FromServer::Overrides(mut overrides)) => {
-                for order in &mut overrides.orders {
+                for order in &mut overrides.entries {
                     order.remaining_ms += 3_600_000;
                 }
                 Some(FromServer::Overrides(overrides))
@@ -497,7 +553,8 @@ impl World {
     }
 
     fn redial(&mut self, number: usize, goodbye: Option<&Goodbye>) {
-        let (now, jitter) = (self.instant(), self.chance.share());
+        let (now, clocks) = (self.instant(), self.clocks());
+        let jitter = self.chance.share();
         let node = &mut self.nodes[number];
         let life = node.life;
         if let Some(connection) = node.connection.take() {
@@ -507,18 +564,23 @@ impl World {
         let Some(agent) = &mut node.agent else { return };
         let wait = agent.hung_up(goodbye, now, jitter);
         if self.settings.sabotage == Some(Sabotage::ForgetEpoch)
-            && let Some(kept) = &node.disk
+            && let Some(kept) = &node.disk.configuration
         {
             let (facts, policy) = (agent.facts().clone(), Arc::clone(&node.policy));
             let kept = Kept {
                 control_epoch: String::new(),
                 ..kept.clone()
             };
-            *agent = Agent::start(facts, Some(&kept), policy, now);
+            let disk = Disk {
+                configuration: Some(kept),
+                overrides: None,
+            };
+            *agent = Agent::start(facts, &disk, policy, now, clocks);
         }
         if self.settings.sabotage == Some(Sabotage::ServeConnectedOnly) {
             let facts = agent.facts().clone();
-            *agent = Agent::start(facts, None, Arc::clone(&node.policy), now);
+            let policy = Arc::clone(&node.policy);
+            *agent = Agent::start(facts, &Disk::default(), policy, now, clocks);
         }
         self.after(
             wait,
@@ -643,7 +705,7 @@ impl World {
         let node = &mut self.nodes[number];
         let life = node.life;
         if let Some(agent) = &mut node.agent {
-            agent.look_at_orders(now);
+            agent.end_overrides(now);
         }
         self.after(
             Duration::from_secs(1),

@@ -264,7 +264,7 @@ fn disobeyed(agent: &Agent, standing: &[OverrideRow], now: Instant) -> Option<St
         });
         let mut obeyed = None;
         for order in about.filter(|order| order.action != OverrideAction::Reset) {
-            if obeyed.is_none_or(|other| order.outdoes(other)) {
+            if obeyed.is_none_or(|other| order.takes_precedence_over(other)) {
                 obeyed = Some(order);
             }
         }

@@ -72,9 +72,9 @@ impl Book {
     }
 
     /// Takes in the list of agents as one API shows it, made some time between these two moments.
-    pub(super) fn shows(&mut self, api: usize, agents: &Value, asked: Instant, told: Instant) {
+    pub(super) fn shows(&mut self, api: usize, agents: &Value, asked: Instant, answered: Instant) {
         for agent in agents["agents"].as_array().into_iter().flatten() {
-            // Of a silent agent the age is that of the last sign of life that is still known, be it no
+            // Of a silent agent the age is that of the last sign of life still known, be it no
             // report: a Redis that was emptied takes the reports of the dead with it.
             if agent["state"] != "live" && agent["state"] != "draining" {
                 continue;
@@ -88,7 +88,8 @@ impl Book {
             let Ok(age) = Duration::try_from_secs_f64(age) else {
                 continue;
             };
-            let (Some(earliest), Some(latest)) = (asked.checked_sub(age), told.checked_sub(age))
+            let (Some(earliest), Some(latest)) =
+                (asked.checked_sub(age), answered.checked_sub(age))
             else {
                 continue;
             };
@@ -96,7 +97,7 @@ impl Book {
             let newest = self.reported.entry((api, id.to_owned()));
             let newest = newest.or_insert(earliest);
             if latest + AGE_SLACK < *newest {
-                let (apart, took) = (*newest - latest, told - asked);
+                let (apart, took) = (*newest - latest, answered - asked);
                 let what = format!(
                     "api {api} shows {id} with a report of {age:?}, {apart:?} older than one it \
                      showed before, after {took:?}"
@@ -122,7 +123,7 @@ impl Book {
         }
     }
 
-    /// Compares the audit trail and the revisions with what writers were told.
+    /// Compares the audit trail and the revisions with the answers that writers got.
     ///
     /// `done` and `refused` are the trail's entries about the gateway: the revision of each change
     /// that was made, and how many attempts failed.
@@ -132,10 +133,13 @@ impl Book {
                 self.violated("I3", format!("revision {revision} is gone"));
             }
         }
-        let mut told: Vec<u64> = self.confirmed.clone();
-        told.sort_unstable();
-        if told.windows(2).any(|pair| pair[0] == pair[1]) {
-            self.violated("I3", format!("one revision was confirmed twice: {told:?}"));
+        let mut confirmed: Vec<u64> = self.confirmed.clone();
+        confirmed.sort_unstable();
+        if confirmed.windows(2).any(|pair| pair[0] == pair[1]) {
+            self.violated(
+                "I3",
+                format!("one revision was confirmed twice: {confirmed:?}"),
+            );
         }
         let mut existing = revisions.to_vec();
         existing.sort_unstable();
@@ -149,7 +153,7 @@ impl Book {
             self.violated("I8", what);
         }
         // The first revision is older than the record.
-        let made_unknown = (existing.len() as u64).saturating_sub(1 + told.len() as u64);
+        let made_unknown = (existing.len() as u64).saturating_sub(1 + confirmed.len() as u64);
         if !self.is_restored && made_unknown > self.unknown {
             let what = format!(
                 "{made_unknown} revisions without a writer, of {} writers without an answer",

@@ -1,5 +1,5 @@
-//! Probes of a lane that is always ill, told apart by the agent that sent them: each agent has at
-//! most one at a time.
+//! Probes of a lane that is always ill, distinguished by the agent that sent them: each agent has
+//! at most one at a time.
 //!
 //! The ill lane answers every request late and badly. Once an agent was seen to hold its cell open,
 //! what it still sends there are probes, and the next may only come when the one before is over.
@@ -13,7 +13,7 @@ pub(super) const ANSWER_MS: u64 = 250;
 /// Clocks of milliseconds, and the way of a request.
 const SLACK_MS: u64 = 20;
 /// After a cell was seen open, attempts that began before have arrived.
-const STRAGGLERS_MS: u64 = 400;
+const LATE_RESULTS_MS: u64 = 400;
 
 /// By the address of the agent.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(super) struct Probes {
 }
 
 impl Book {
-    /// Takes in the state of the ill lane's cell as an agent tells it.
+    /// Takes in the state of the ill lane's cell as an agent reports it.
     pub(super) fn holds(&mut self, address: &str, is_closed: bool, now_ms: u64) {
         if is_closed {
             self.probes.open_since_ms.remove(address);
@@ -41,7 +41,7 @@ impl Book {
         let Some(since) = self.probes.open_since_ms.get(address) else {
             return;
         };
-        let first = since + STRAGGLERS_MS;
+        let first = since + LATE_RESULTS_MS;
         if at_ms < first {
             return;
         }

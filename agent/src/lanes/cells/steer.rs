@@ -1,8 +1,9 @@
 //! What reaches a cell from elsewhere than its own attempts: siblings, active probes, revisions,
 //! operators and the fleet.
 
-use super::{CellSlot, Circumstances, Proof};
+use super::CellSlot;
 use crate::clock;
+use crate::proof::{Circumstances, Proof};
 use lanekeeper_breaker::{
     Admission, Cause, HardDownScope, Outcome, Override, OverrideAction, Policy, Reason, State,
     Transition,
@@ -32,7 +33,7 @@ impl CellSlot {
             }
         };
         for transition in transitions {
-            self.tell_if(transition);
+            self.publish_if(transition);
         }
     }
 
@@ -45,12 +46,12 @@ impl CellSlot {
     /// An active probe that began at `began` found the lane well.
     pub(crate) fn recover(&self, began: Instant, now: Instant) {
         let transition = self.guarded.lock().cell.recover(began, now);
-        self.tell_if(transition);
+        self.publish_if(transition);
     }
 
     /// An active probe failed. A closed cell counts it like any attempt. After a cooldown it is
     /// the probe that fails; a cooldown that still runs is neither begun again nor made longer,
-    /// but for a longer Retry-After. Returns true when every cell of the lane shall hear of it.
+    /// but for a longer Retry-After. Returns true when every cell of the lane must hear of it.
     pub(crate) fn fail_probe(&self, proof: Proof, now: Instant) -> bool {
         let (transitions, whole_lane) = {
             let mut guarded = self.guarded.lock();
@@ -72,7 +73,7 @@ impl CellSlot {
             (transitions, whole_lane)
         };
         for transition in transitions {
-            self.tell_if(transition);
+            self.publish_if(transition);
         }
         whole_lane
     }
@@ -87,50 +88,50 @@ impl CellSlot {
             guarded.policy = Arc::clone(&policy);
             guarded.cell.apply_policy(policy, now)
         };
-        self.tell_if(transition);
+        self.publish_if(transition);
     }
 
     /// The lane's credential is a new one.
     pub(crate) fn credential_changed(&self, now: Instant) {
         let transition = self.guarded.lock().cell.credential_changed(now);
-        self.tell_if(transition);
+        self.publish_if(transition);
     }
 
-    /// Puts the cell under an operator's order, or releases it. The order it is under already
+    /// Puts the cell under an operator's override, or releases it. The override it is under already
     /// changes nothing but its end.
-    pub(crate) fn apply_override(&self, order: Option<Override>, now: Instant) {
+    pub(crate) fn apply_override(&self, wanted: Option<Override>, now: Instant) {
         self.end_override(now);
         let transition = {
             let mut guarded = self.guarded.lock();
-            if guarded.order == order {
+            if guarded.active_override == wanted {
                 return;
             }
-            guarded.order = order;
-            guarded.cell.apply_override(order, now)
+            guarded.active_override = wanted;
+            guarded.cell.apply_override(wanted, now)
         };
-        self.tell_if(transition);
-        // The report shows the order even where it does not change the state.
+        self.publish_if(transition);
+        // The report shows the override even where it does not change the state.
         self.changed.notify_one();
     }
 
-    /// Closes the cell and forgets its history, by an operator's order.
+    /// Closes the cell and forgets its history, by an operator's override.
     pub(crate) fn reset(&self, now: Instant) {
         let reset = Override {
             action: OverrideAction::Reset,
             until: now,
         };
         let transition = self.guarded.lock().cell.apply_override(Some(reset), now);
-        self.tell_if(transition);
+        self.publish_if(transition);
     }
 
-    /// Tells of an order that has ended by itself, once.
+    /// Reports an override that has ended by itself, once.
     pub(crate) fn end_override(&self, now: Instant) {
         let transition = {
             let mut guarded = self.guarded.lock();
-            let Some(ended) = guarded.order.filter(|order| order.until <= now) else {
+            let Some(ended) = guarded.active_override.filter(|active| active.until <= now) else {
                 return;
             };
-            guarded.order = None;
+            guarded.active_override = None;
             let view = guarded.cell.view(now);
             let from = match ended.action {
                 OverrideAction::ForceOpen | OverrideAction::Drain => State::Open,
@@ -148,11 +149,11 @@ impl CellSlot {
                 observed: false,
             })
         };
-        self.tell_if(transition);
+        self.publish_if(transition);
         self.changed.notify_one();
     }
 
-    /// Takes the fleet's hint, or its end.
+    /// Takes the fleet's advisory, or its end.
     pub(crate) fn apply_advisory(&self, until: Option<Instant>, now: Instant) {
         let (before, after) = {
             let mut guarded = self.guarded.lock();

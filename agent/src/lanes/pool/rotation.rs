@@ -28,7 +28,8 @@ impl Rotation {
         self.current.get(member).copied().unwrap_or_default()
     }
 
-    /// The next member among `eligible` (position, effective weight). Members of weight 0 never win.
+    /// The next member among `eligible` (position, effective weight). Members of weight 0 never
+    /// win.
     pub(crate) fn pick(&mut self, eligible: &[(usize, f64)]) -> Option<usize> {
         let mut total = 0.0;
         let mut best: Option<(usize, f64)> = None;

@@ -1,8 +1,8 @@
 //! Choosing one member and taking what the attempt needs.
 
 use super::{Member, Pool, affinity};
+use crate::lanes::attempt_guard::AttemptGuard;
 use crate::lanes::cells::CellSlot;
-use crate::lanes::grant::Grant;
 use lanekeeper_breaker::{Admission, Refusal, RefusalReason, Selectable, State};
 use lanekeeper_model::gateway::{Protocol, Strategy, UpstreamCredentials};
 use std::sync::Arc;
@@ -109,7 +109,7 @@ impl Pool {
                     continue;
                 };
                 match member.claim(demand.endpoint, demand.in_turn, now) {
-                    Ok(grant) => return Ok(Chosen { position, grant }),
+                    Ok(guard) => return Ok(Chosen { position, guard }),
                     Err(Denied::Saturated) => exhaustion.saturate(),
                     Err(Denied::Spent) => {}
                     Err(Denied::Refused(refusal)) => {
@@ -245,8 +245,8 @@ impl Pool {
 
     fn force(&self, position: usize, endpoint: &str, now: Instant) -> Option<Chosen> {
         let member = self.members.get(position)?;
-        let grant = member.claim_degraded(endpoint, now)?;
-        Some(Chosen { position, grant })
+        let guard = member.claim_degraded(endpoint, now)?;
+        Some(Chosen { position, guard })
     }
 
     fn pick(&self, candidates: &[Candidate], demand: &Demand<'_>, now: Instant) -> Option<usize> {
@@ -346,7 +346,7 @@ impl Pool {
 pub(crate) struct Chosen {
     pub(crate) position: usize,
     /// On the heap, because it passes through several futures that would each hold it.
-    pub(crate) grant: Box<Grant>,
+    pub(crate) guard: Box<AttemptGuard>,
 }
 
 /// Why a chosen member could not be had after all.
@@ -393,64 +393,69 @@ impl Member {
         }
     }
 
-    /// A further grant for a lane that this request has just failed on.
-    pub(crate) fn claim_again(&self, endpoint: &str, now: Instant) -> Option<Box<Grant>> {
+    /// A further guard for a lane that this request has just failed on.
+    pub(crate) fn claim_again(&self, endpoint: &str, now: Instant) -> Option<Box<AttemptGuard>> {
         self.claim(endpoint, false, now).ok()
     }
 
-    fn claim(&self, endpoint: &str, in_turn: bool, now: Instant) -> Result<Box<Grant>, Denied> {
+    fn claim(
+        &self,
+        endpoint: &str,
+        in_turn: bool,
+        now: Instant,
+    ) -> Result<Box<AttemptGuard>, Denied> {
         let permit = self.permit(in_turn).ok_or(Denied::Saturated)?;
         if !self.lane.state.try_spend() {
             return Err(Denied::Spent);
         }
-        // From here on the grant gives back whatever was taken, whichever step fails.
+        // From here on the guard gives back whatever was taken, whichever step fails.
         let cell = self.cell(endpoint);
-        let grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
-        let mut grant = Box::new(grant);
+        let guard = AttemptGuard::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        let mut guard = Box::new(guard);
         if let Some(provider) = self.lane.provider.cell(endpoint) {
             match provider.admit(now, self.lease()) {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
-                    grant.hold_provider(provider, ticket);
+                    guard.hold_provider(provider, ticket);
                 }
                 Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
             }
         }
         match cell.admit(now, self.lease()) {
-            Admission::Pass(ticket) | Admission::Probe(ticket, _) => grant.hold(ticket),
+            Admission::Pass(ticket) | Admission::Probe(ticket, _) => guard.hold(ticket),
             Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
         }
-        Ok(grant)
+        Ok(guard)
     }
 
     /// Like [`Member::claim`] for an attempt that goes out although the cells would refuse it; its
     /// result does not move a cell that does.
-    fn claim_degraded(&self, endpoint: &str, now: Instant) -> Option<Box<Grant>> {
+    fn claim_degraded(&self, endpoint: &str, now: Instant) -> Option<Box<AttemptGuard>> {
         let permit = self.permit(false)?;
         if !self.lane.state.try_spend() {
             return None;
         }
         let cell = self.cell(endpoint);
-        let grant = Grant::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
-        let mut grant = Box::new(grant);
+        let guard = AttemptGuard::new(Arc::clone(&self.lane), Arc::clone(cell), permit);
+        let mut guard = Box::new(guard);
         if let Some(provider) = self.lane.provider.cell(endpoint) {
             match provider.admit_degraded(now, self.lease()) {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
-                    grant.hold_provider(provider, ticket);
+                    guard.hold_provider(provider, ticket);
                 }
                 Admission::Refuse(_) => return None,
             }
         }
-        // Only an operator's order still refuses.
+        // Only an operator's override still refuses.
         match cell.admit_degraded(now, self.lease()) {
-            Admission::Pass(ticket) | Admission::Probe(ticket, _) => grant.hold(ticket),
+            Admission::Pass(ticket) | Admission::Probe(ticket, _) => guard.hold(ticket),
             Admission::Refuse(_) => return None,
         }
-        Some(grant)
+        Some(guard)
     }
 }
 
-/// Two cells that must both admit. Of two refusals the one that lasts longer counts; nobody knows how
-/// long a probe takes, but it is one request.
+/// Two cells that must both admit. Of two refusals the one that lasts longer counts; nobody knows
+/// how long a probe takes, but it is one request.
 fn stricter(a: Selectable, b: Selectable) -> Selectable {
     match (a, b) {
         (

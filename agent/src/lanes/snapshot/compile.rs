@@ -1,26 +1,31 @@
 //! Turns a validated gateway into a snapshot, on top of the state that lives on.
 
 use super::live::{Live, Wiring};
-use super::{Credential, Lane, Provider, Snapshot};
+use super::{Applied, Snapshot};
 use crate::clients::Clients;
+use crate::lanes::lane::Lane;
 use crate::lanes::pool::rotation::Rotation;
 use crate::lanes::pool::{Member, Pool};
-use crate::plane::Applied;
-use crate::upstream::Target;
+use crate::lanes::provider::{Credential, Provider};
+use crate::secrets;
+use crate::upstream::{self, Proxy, ProxyEnvironment, Target};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as BASE64;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{
-    self, Failover, FleetMode, Gateway, OnAuthDown, OnExhausted, Protocol, Strategy,
-    UpstreamCredentials,
+    self, Failover, FleetMode, Gateway, OnAuthDown, OnExhausted, Protocol, Scheme, SecretRef,
+    Strategy, UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use lanekeeper_protocol::{Dialect, endpoint};
 use parking_lot::Mutex;
+use secrecy::ExposeSecret as _;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The failover budget of direct routes, which have no pool to say otherwise.
-const DIRECT_TIMEOUT: Duration = Duration::from_secs(120);
+const DIRECT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Compiles `gateway`. Cells, permits, budgets and counts of names that stay are kept.
 pub(crate) fn compile(
@@ -68,6 +73,11 @@ pub(crate) fn compile(
     for (name, pool) in &pools {
         names.insert(name.to_string(), Arc::clone(pool));
     }
+    let routes = gateway.routes.iter().filter_map(|route| {
+        let pool = pools.get(&route.pool)?;
+        Some((route.pattern.clone(), Arc::clone(pool)))
+    });
+    let routes = routes.collect();
     let clients = Clients::new(gateway.clients.clone(), |name| live.client(name));
     live.retain(gateway, wiring.metrics);
     Snapshot {
@@ -78,6 +88,8 @@ pub(crate) fn compile(
         providers: providers.into_values().collect(),
         clients,
         limits: gateway.limits.clone(),
+        cors: gateway.cors.clone(),
+        routes,
         unserved: unserved(gateway),
     }
 }
@@ -89,14 +101,8 @@ fn compile_provider(
 ) -> Arc<Provider> {
     Arc::new(Provider {
         name: provider.name.clone(),
-        protocol: provider.protocol,
-        target: Target::new(
-            &provider.base_url,
-            provider.address_guard.clone(),
-            provider.connect_timeout,
-            provider.http_version,
-        )
-        .map_err(|error| error.to_string()),
+        protocol: provider.protocols.primary(),
+        target: compile_target(provider, wiring.proxies),
         error_map: provider.error_map.clone(),
         empty_answer: provider.empty_answer,
         credential: Credential::new(provider),
@@ -105,11 +111,53 @@ fn compile_provider(
             live.provider_cells(
                 &provider.name,
                 policy,
-                &endpoint_names(provider.protocol),
+                &endpoint_names(provider.protocols.primary()),
                 wiring,
             )
         }),
     })
+}
+
+/// Where the provider is and how it is reached, or why that is no usable place.
+fn compile_target(
+    provider: &gateway::Provider,
+    proxies: &ProxyEnvironment,
+) -> Result<Target, String> {
+    let shown = |error: upstream::Error| error.to_string();
+    let base_url = &provider.base_url;
+    let target = Target::new(
+        base_url,
+        provider.address_guard.clone(),
+        provider.connect_timeout,
+        provider.http_version,
+    )
+    .map_err(shown)?;
+    let proxy = match &provider.proxy {
+        gateway::Proxy::Never => None,
+        gateway::Proxy::Environment if base_url.scheme == Scheme::Http => None,
+        gateway::Proxy::Environment => proxies
+            .proxy_to(&base_url.host, base_url.port)
+            .map_err(shown)?,
+        gateway::Proxy::Through {
+            host,
+            port,
+            credentials,
+        } => {
+            let authorization = credentials.as_ref().map(proxy_authorization).transpose()?;
+            Some(Proxy::new(host, *port, authorization).map_err(shown)?)
+        }
+    };
+    Ok(match proxy {
+        Some(proxy) => target.through(proxy),
+        None => target,
+    })
+}
+
+/// The header that lets the agent into a proxy, from a secret `user:password`.
+fn proxy_authorization(reference: &SecretRef) -> Result<HeaderValue, String> {
+    let secret = secrets::resolve(reference).secret?;
+    let encoded = BASE64.encode(secret.expose_secret());
+    HeaderValue::try_from(format!("Basic {encoded}")).map_err(|error| error.to_string())
 }
 
 fn compile_lane(
@@ -139,7 +187,7 @@ fn compile_lane(
         state: live.lane(lane),
         provider: Arc::clone(provider),
         upstream_model: lane.upstream_model.clone(),
-        idle_timeout: lane.idle_timeout,
+        timeouts: lane.timeouts,
         header: HeaderValue::from_str(&lane.name)
             .unwrap_or_else(|_| HeaderValue::from_static("unprintable")),
         endpoints: endpoints(provider, &lane.upstream_model, gateway),
@@ -212,8 +260,7 @@ fn direct_route(
             weight: 1.0,
             excluded: false,
             context_max: declared.context_max,
-            attempt_timeout: declared.attempt_timeout,
-            first_content_timeout: declared.first_content_timeout,
+            timeouts: declared.timeouts,
         }],
         strategy: Strategy::Weighted,
         failover: Failover {
@@ -223,6 +270,7 @@ fn direct_route(
             hold: Duration::ZERO,
             same_lane_retries: 0,
             retry_backoff: Duration::ZERO,
+            retry_budget: None,
         },
         affinity: None,
         on_exhausted: OnExhausted::Reject,
@@ -253,8 +301,7 @@ fn compile_pool(
                 weight: f64::from(member.weight),
                 excluded: pool.failover.exclusions.contains(&member.lane),
                 context_max: member.context_max,
-                attempt_timeout: member.attempt_timeout,
-                first_content_timeout: member.first_content_timeout,
+                timeouts: member.timeouts,
             })
         })
         .collect();
@@ -305,7 +352,7 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
             .members
             .iter()
             .filter_map(|member| gateway.providers.get(&member.provider))
-            .map(|provider| provider.protocol.as_str())
+            .map(|provider| provider.protocols.primary().as_str())
             .collect();
         if protocols.len() > 1 {
             found.push(format!(

@@ -2,10 +2,11 @@
 
 use crate::clients::ClientLoad;
 use crate::lanes::cells::{CellSet, CellSlot, Label};
-use crate::lanes::lane::LaneState;
-use crate::lanes::orders::Orders;
+use crate::lanes::lane::state::LaneState;
+use crate::lanes::overrides::ActiveOverrides;
 use crate::lanes::pool::PoolState;
 use crate::observe::metrics::{CellSeries, Metrics};
+use crate::upstream::ProxyEnvironment;
 use lanekeeper_breaker::Policy;
 use lanekeeper_model::gateway::{Gateway, Lane};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
@@ -25,8 +26,8 @@ pub(crate) struct Live {
     pools: HashMap<PoolName, Arc<PoolState>>,
     clients: HashMap<String, Arc<ClientLoad>>,
     fingerprints: HashMap<ProviderName, [u8; 32]>,
-    /// What operators and the fleet have said.
-    pub(crate) orders: Orders,
+    /// The overrides and advisories in force.
+    pub(crate) overrides: ActiveOverrides,
 }
 
 /// The one endpoint a cell judges; `None` for all.
@@ -43,6 +44,8 @@ struct Named {
 pub(crate) struct Wiring<'a> {
     pub(crate) metrics: &'a Metrics,
     pub(crate) changed: &'a Arc<Notify>,
+    /// What the environment says about proxies.
+    pub(crate) proxies: &'a ProxyEnvironment,
     pub(crate) now: Instant,
 }
 

@@ -48,7 +48,7 @@ pub(super) fn hard_down(cause: Cause) -> String {
     }
 }
 
-/// An operator's order in force.
+/// An operator's override in force.
 pub(super) fn ordered(order: &OverrideView) -> String {
     let fact = match order.action {
         OverrideAction::ForceOpen => "forced open",

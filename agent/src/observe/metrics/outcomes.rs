@@ -1,4 +1,4 @@
-//! How requests and attempts end, in the words of metrics and traces.
+//! How requests, attempts and probes end, as metrics and traces spell it.
 
 /// How one request of a caller ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,43 @@ impl AttemptOutcome {
             Self::Transient => "transient",
             Self::HardDown => "hard_down",
             Self::Neutral => "neutral",
+        }
+    }
+}
+
+/// How one turn of a lane's probe ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProbeOutcome {
+    /// The lane answered.
+    Ok,
+    /// The lane failed.
+    Failed,
+    /// The provider took the probe for a bad request; that says nothing about the lane.
+    Misconfigured,
+    /// The lane cannot be asked, for want of its key.
+    Skipped,
+    /// The provider's key changed under the probe; what the old one met says nothing.
+    Void,
+}
+
+impl ProbeOutcome {
+    /// Every outcome.
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Ok,
+        Self::Failed,
+        Self::Misconfigured,
+        Self::Skipped,
+        Self::Void,
+    ];
+
+    /// The outcome as metrics and logs spell it.
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Failed => "failed",
+            Self::Misconfigured => "misconfigured",
+            Self::Skipped => "skipped",
+            Self::Void => "void",
         }
     }
 }

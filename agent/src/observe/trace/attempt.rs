@@ -2,17 +2,28 @@
 
 use super::context::ParentHeaders;
 use super::{RequestTrace, operation, provider_of, set_error, set_status_code, set_told, text};
-use crate::lanes::cells::Proof;
-use crate::lanes::snapshot::Lane;
+use crate::proof::Proof;
 use http::StatusCode;
 use lanekeeper_breaker::Cause;
-use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::sse;
 use lanekeeper_protocol::usage::{self, Told};
+use lanekeeper_protocol::{Dialect, Protocol};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span as _, SpanKind, Tracer as _};
 use opentelemetry_sdk::trace::Span;
 use std::borrow::Cow;
+
+/// Where an attempt goes, as its span names it.
+pub(crate) struct Destination<'a> {
+    /// The pool; empty for a lane that was asked for directly.
+    pub(crate) pool: &'a str,
+    pub(crate) lane: &'a str,
+    pub(crate) provider: &'a str,
+    pub(crate) protocol: Protocol,
+    pub(crate) upstream_model: &'a str,
+    /// Host and port; `None` when the provider's address is unusable.
+    pub(crate) server: Option<(&'a str, u16)>,
+}
 
 /// The span of one attempt; it ends when it is dropped, by default as given up.
 pub(crate) struct AttemptTrace {
@@ -26,34 +37,32 @@ pub(crate) struct AttemptTrace {
 impl AttemptTrace {
     pub(super) fn begin(
         request: RequestTrace,
-        lane: &Lane,
-        pool: &str,
+        destination: &Destination<'_>,
         dialect: Option<Dialect>,
         number: u32,
     ) -> Self {
         let tracer = &request.0.tracer;
         let operation = dialect.map_or("attempt", operation);
         let mut span = tracer
-            .span_builder(format!("{operation} {}", lane.upstream_model))
+            .span_builder(format!("{operation} {}", destination.upstream_model))
             .with_kind(SpanKind::Client)
             .start_with_context(tracer, &request.0.context);
         if span.is_recording() {
-            let provider = &lane.provider;
             span.set_attributes([
                 KeyValue::new("gen_ai.operation.name", operation),
-                KeyValue::new("gen_ai.provider.name", provider_of(provider.protocol)),
-                text("gen_ai.request.model", &lane.upstream_model),
-                text("lanekeeper.lane", lane.name()),
-                text("lanekeeper.provider", &provider.name),
+                KeyValue::new("gen_ai.provider.name", provider_of(destination.protocol)),
+                text("gen_ai.request.model", destination.upstream_model),
+                text("lanekeeper.lane", destination.lane),
+                text("lanekeeper.provider", destination.provider),
                 KeyValue::new("http.request.method", "POST"),
             ]);
-            if !pool.is_empty() {
-                span.set_attribute(text("lanekeeper.pool", pool));
+            if !destination.pool.is_empty() {
+                span.set_attribute(text("lanekeeper.pool", destination.pool));
             }
-            if let Ok(target) = &provider.target {
+            if let Some((host, port)) = destination.server {
                 span.set_attributes([
-                    text("server.address", target.host()),
-                    KeyValue::new("server.port", i64::from(target.port())),
+                    text("server.address", host),
+                    KeyValue::new("server.port", i64::from(port)),
                 ]);
             }
             if number > 1 {

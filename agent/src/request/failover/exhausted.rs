@@ -2,7 +2,7 @@
 
 use super::{Route, later};
 use crate::clock;
-use crate::lanes::lane::QueuePlace;
+use crate::lanes::lane::state::QueuePlace;
 use crate::lanes::pool::{Chosen, Exhaustion, Pool};
 use futures_util::future::select_all;
 use lanekeeper_model::PoolName;
@@ -64,14 +64,14 @@ impl Route<'_> {
 
     fn least_bad(&mut self, pool: &Pool) -> Option<Chosen> {
         // One degraded attempt is a last resort, a second one would be a storm.
-        if self.course.degraded.is_some() {
+        if self.progress.degraded.is_some() {
             return None;
         }
         let chosen = pool.select_least_bad(&self.demand(false), clock::now())?;
-        self.course.degraded = Some("least_bad");
+        self.progress.degraded = Some("least_bad");
         tracing::warn!(
             pool = %pool.name,
-            lane = %chosen.grant.lane().name(),
+            lane = %chosen.guard.lane().name(),
             "every member is refused by its breaker; sending to the least bad one"
         );
         Some(chosen)
@@ -79,7 +79,7 @@ impl Route<'_> {
 
     fn fail_open(&mut self, pool: &Pool) -> Option<Chosen> {
         let chosen = pool.select_fail_open(&self.demand(false), clock::now())?;
-        self.course.degraded = Some("fail_open");
+        self.progress.degraded = Some("fail_open");
         Some(chosen)
     }
 

@@ -20,10 +20,8 @@ use std::time::{Duration, Instant};
 const DISCARD_MAX_BYTES: usize = 64 * 1024 * 1024;
 /// Largest buffer set aside for a length that a client announces.
 const RESERVE_MAX_BYTES: usize = 256 * 1024;
-/// Longest time for a whole body.
-const BODY_TOTAL: Duration = Duration::from_secs(600);
-/// Compressed bodies up to this many bytes are decoded in place; larger ones off the worker's thread,
-/// where other requests would wait for them.
+/// Compressed bodies up to this many bytes are decoded in place; larger ones off the worker's
+/// thread, where other requests would wait for them.
 const DECODE_IN_PLACE_MAX_BYTES: usize = 16 * 1024;
 
 /// Why a body cannot be had.
@@ -157,7 +155,7 @@ async fn collect(
         return Err(Unread::TooLarge);
     }
     let began = clock::now();
-    let end = began.checked_add(BODY_TOTAL).unwrap_or(began);
+    let end = began.checked_add(limits.body_total).unwrap_or(began);
     let mut first: Option<Bytes> = None;
     let mut joined = BytesMut::new();
     let mut len = 0usize;

@@ -14,7 +14,7 @@ use http::header::{
     ORIGIN, UPGRADE, VARY,
 };
 use http::{HeaderMap, Method, Response, StatusCode};
-use std::collections::BTreeSet;
+use lanekeeper_model::gateway::Cors;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// How long a browser may remember a preflight's answer, in seconds: the longest that all of them
@@ -27,15 +27,6 @@ const EXPOSED: &str = "x-request-id, x-lanekeeper-lane, x-lanekeeper-attempts, \
 /// Paths that balancers probe.
 const PROBED: [&str; 2] = ["/", "/healthz"];
 
-/// Which web pages may call.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Cors {
-    /// Every page may.
-    pub(crate) any: bool,
-    /// Origins as browsers write them.
-    pub(crate) origins: BTreeSet<String>,
-}
-
 /// Who calls, as far as a browser says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Origin {
@@ -47,38 +38,31 @@ pub(super) enum Origin {
     Foreign,
 }
 
-impl Cors {
-    /// Who sent this request.
-    pub(super) fn origin(&self, headers: &HeaderMap) -> Origin {
+impl Origin {
+    /// Who sent this request. `cors` is asked only where a browser says something.
+    pub(super) fn of(headers: &HeaderMap, cors: impl FnOnce() -> Cors) -> Self {
         let Some(origin) = headers.get(ORIGIN) else {
             // Some requests of pages carry no origin, and then this says where they come from.
-            let is_foreign = !self.any
-                && headers
-                    .get(SEC_FETCH_SITE)
-                    .is_some_and(|site| site == "cross-site");
-            return if is_foreign {
-                Origin::Foreign
-            } else {
-                Origin::Own
-            };
+            let is_foreign = headers
+                .get(SEC_FETCH_SITE)
+                .is_some_and(|site| site == "cross-site")
+                && cors() != Cors::Any;
+            return if is_foreign { Self::Foreign } else { Self::Own };
         };
-        if self.any {
-            return Origin::Permitted(HeaderValue::from_static("*"));
-        }
         let text = origin.to_str().unwrap_or_default();
-        if self.origins.contains(text) {
-            return Origin::Permitted(origin.clone());
+        match cors() {
+            Cors::Any => return Self::Permitted(HeaderValue::from_static("*")),
+            listed if listed.allows(text) => return Self::Permitted(origin.clone()),
+            Cors::Off | Cors::Origins(_) => {}
         }
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let of_host = text.split_once("://").map(|(_, authority)| authority);
         match (host, of_host) {
-            (Some(host), Some(of_host)) if host.eq_ignore_ascii_case(of_host) => Origin::Own,
-            _ => Origin::Foreign,
+            (Some(host), Some(of_host)) if host.eq_ignore_ascii_case(of_host) => Self::Own,
+            _ => Self::Foreign,
         }
     }
-}
 
-impl Origin {
     /// Lets the browser hand an answer to its page.
     pub(super) fn permit(&self, headers: &mut HeaderMap) {
         if let Self::Permitted(value) = self {
@@ -153,10 +137,7 @@ mod tests {
     }
 
     fn listed() -> Cors {
-        Cors {
-            any: false,
-            origins: BTreeSet::from(["https://app.example".to_owned()]),
-        }
+        Cors::Origins(vec!["https://app.example".to_owned()])
     }
 
     #[test]
@@ -189,16 +170,15 @@ mod tests {
                 Origin::Foreign,
             ),
         ] {
-            assert_eq!(listed().origin(&headers(&lines)), expected, "{lines:?}");
+            assert_eq!(Origin::of(&headers(&lines), listed), expected, "{lines:?}");
         }
-        let any = Cors {
-            any: true,
-            ..Cors::default()
-        };
         let everyone = Origin::Permitted(HeaderValue::from_static("*"));
-        assert_eq!(any.origin(&headers(&[("origin", "null")])), everyone);
+        assert_eq!(
+            Origin::of(&headers(&[("origin", "null")]), || Cors::Any),
+            everyone
+        );
         let without = headers(&[("sec-fetch-site", "cross-site")]);
-        assert_eq!(any.origin(&without), Origin::Own);
+        assert_eq!(Origin::of(&without, || Cors::Any), Origin::Own);
     }
 
     #[test]
@@ -211,7 +191,7 @@ mod tests {
                 "authorization,content-type",
             ),
         ]);
-        let origin = listed().origin(&asked);
+        let origin = Origin::of(&asked, listed);
         let mut response = options(&asked, &origin, "POST, OPTIONS");
         origin.permit(response.headers_mut());
         assert_eq!(response.status(), StatusCode::NO_CONTENT);
@@ -224,7 +204,7 @@ mod tests {
             "authorization,content-type"
         );
         assert_eq!(answer[VARY], "origin");
-        let origin = Cors::default().origin(&asked);
+        let origin = Origin::of(&asked, Cors::default);
         let mut response = options(&asked, &origin, "POST, OPTIONS");
         origin.permit(response.headers_mut());
         assert_eq!(response.status(), StatusCode::NO_CONTENT);

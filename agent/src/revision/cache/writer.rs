@@ -1,4 +1,4 @@
-//! Writes the last-known-good file and the orders beside the event loop: syncing a disk may take
+//! Writes the last-known-good file and the overrides beside the event loop: syncing a disk may take
 //! seconds, and only the newest of each matters.
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use lanekeeper_model::Override;
 
-use super::orders::{Held, Moment, REFRESH_INTERVAL};
+use super::overrides::{Held, Moment, REFRESH_INTERVAL};
 use super::{Cache, Entry, Error};
 use crate::clock;
 use crate::status::{Status, Topic};
@@ -18,9 +18,9 @@ use crate::status::{Status, Topic};
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Default)]
-struct Wish {
+struct Pending {
     entry: Option<Arc<Entry>>,
-    orders: Option<Held>,
+    overrides: Option<Held>,
     healthy: bool,
 }
 
@@ -28,55 +28,56 @@ struct Wish {
 /// is dropped.
 #[derive(Debug, Clone)]
 pub(crate) struct Writer {
-    wish: watch::Sender<Wish>,
+    pending: watch::Sender<Pending>,
 }
 
 impl Writer {
     /// Starts the task on the current runtime.
     pub(crate) fn start(cache: Cache, status: Arc<Status>) -> (Self, JoinHandle<()>) {
-        let (wish, wishes) = watch::channel(Wish::default());
-        let task = tokio::spawn(write(cache, wishes, status));
-        (Self { wish }, task)
+        let (pending, updates) = watch::channel(Pending::default());
+        let task = tokio::spawn(write(cache, updates, status));
+        (Self { pending }, task)
     }
 
     /// Makes `entry` the newest one, soon.
     pub(crate) fn keep(&self, entry: Entry) {
-        self.wish
-            .send_modify(|wish| wish.entry = Some(Arc::new(entry)));
+        self.pending
+            .send_modify(|pending| pending.entry = Some(Arc::new(entry)));
     }
 
-    /// Makes `orders` the ones that a start without a control plane begins with, soon.
-    pub(crate) fn keep_orders(&self, orders: &[Override]) {
-        let held = Held::new(orders, clock::now());
-        self.wish.send_modify(|wish| wish.orders = Some(held));
+    /// Makes `overrides` the ones that a start without a control plane begins with, soon.
+    pub(crate) fn keep_overrides(&self, overrides: &[Override]) {
+        let held = Held::new(overrides, clock::now());
+        self.pending
+            .send_modify(|pending| pending.overrides = Some(held));
     }
 
     /// This start went well.
     pub(crate) fn healthy(&self) {
-        self.wish.send_modify(|wish| wish.healthy = true);
+        self.pending.send_modify(|pending| pending.healthy = true);
     }
 }
 
-async fn write(mut cache: Cache, mut wishes: watch::Receiver<Wish>, status: Arc<Status>) {
+async fn write(mut cache: Cache, mut updates: watch::Receiver<Pending>, status: Arc<Status>) {
     let (mut failing, mut refreshing) = (false, false);
     let mut written: Option<Arc<Entry>> = None;
     loop {
         tokio::select! {
             // An unseen value is handed out before the closing is.
-            changed = wishes.changed() => if changed.is_err() { return },
+            changed = updates.changed() => if changed.is_err() { return },
             () = tokio::time::sleep(RETRY_INTERVAL), if failing => {}
             () = tokio::time::sleep(REFRESH_INTERVAL), if refreshing => {}
         }
-        let mut wish = wishes.borrow_and_update().clone();
-        let entry = wish.entry.clone();
-        if let (Some(entry), Some(written)) = (&wish.entry, &written)
+        let mut pending = updates.borrow_and_update().clone();
+        let entry = pending.entry.clone();
+        if let (Some(entry), Some(written)) = (&pending.entry, &written)
             && Arc::ptr_eq(entry, written)
         {
-            wish.entry = None;
+            pending.entry = None;
         }
-        refreshing = is_standing(&wish);
+        refreshing = is_refreshing(&pending);
         let worked = tokio::task::spawn_blocking(move || {
-            let outcome = fulfil(&mut cache, &wish);
+            let outcome = fulfil(&mut cache, &pending);
             (cache, outcome)
         });
         let Ok((back, outcome)) = worked.await else {
@@ -92,28 +93,28 @@ async fn write(mut cache: Cache, mut wishes: watch::Receiver<Wish>, status: Arc<
     }
 }
 
-/// Orders stand, so that what is left of them has to be written again.
-fn is_standing(wish: &Wish) -> bool {
-    let orders = wish.orders.as_ref();
-    orders.is_some_and(|held| !held.at(clock::now()).is_empty())
+/// Overrides are active, so that what is left of them has to be written again.
+fn is_refreshing(pending: &Pending) -> bool {
+    let overrides = pending.overrides.as_ref();
+    overrides.is_some_and(|held| !held.at(clock::now()).is_empty())
 }
 
-/// Neither the orders nor a document that finds no room costs the other.
-fn fulfil(cache: &mut Cache, wish: &Wish) -> Result<(), Error> {
-    let orders = wish.orders.as_ref().map_or(Ok(()), |held| {
+/// Neither the overrides nor a document that finds no room costs the other.
+fn fulfil(cache: &mut Cache, pending: &Pending) -> Result<(), Error> {
+    let overrides = pending.overrides.as_ref().map_or(Ok(()), |held| {
         let now_ms = u64::try_from(clock::unix_now().as_millis()).unwrap_or(u64::MAX);
-        cache.store_orders(held.at(clock::now()), Moment::at(now_ms))
+        cache.store_overrides(held.at(clock::now()), Moment::at(now_ms))
     });
-    let entry = match &wish.entry {
+    let entry = match &pending.entry {
         Some(entry) => cache.store(entry),
         None => Ok(()),
     };
-    let healthy = if wish.healthy {
+    let healthy = if pending.healthy {
         cache.healthy()
     } else {
         Ok(())
     };
-    orders.and(entry).and(healthy)
+    overrides.and(entry).and(healthy)
 }
 
 /// A disk that refuses is a problem to show, never a reason to stop serving.

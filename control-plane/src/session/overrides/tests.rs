@@ -1,6 +1,6 @@
 //! What is sent when, and what an answer means.
 
-use lanekeeper_model::{OverrideAction, StandingOverride};
+use lanekeeper_model::{ActiveOverride, OverrideAction};
 use lanekeeper_proto::message::RefusedOverride;
 
 use super::*;
@@ -25,7 +25,7 @@ impl Bench {
         let labels = BTreeMap::from([("zone".to_owned(), "b".to_owned())]);
         let now = self.start + Duration::from_secs(secs);
         let overrides = self.orders.next(&labels, now, secs * 1000)?;
-        let ids = overrides.orders.into_iter().map(|order| order.id);
+        let ids = overrides.entries.into_iter().map(|order| order.id);
         Some((overrides.generation, ids.collect()))
     }
 
@@ -45,8 +45,8 @@ impl Bench {
     }
 }
 
-fn order(id: &str, zone: Option<&str>, expires_ms: u64) -> StandingOverride {
-    StandingOverride {
+fn order(id: &str, zone: Option<&str>, expires_ms: u64) -> ActiveOverride {
+    ActiveOverride {
         id: id.to_owned(),
         number: 1,
         action: OverrideAction::ForceOpen,
@@ -60,7 +60,7 @@ fn order(id: &str, zone: Option<&str>, expires_ms: u64) -> StandingOverride {
     }
 }
 
-fn standing(generation: u64, orders: &[StandingOverride]) -> StandingOrders {
+fn standing(generation: u64, orders: &[ActiveOverride]) -> StandingOrders {
     StandingOrders {
         generation,
         orders: orders.to_vec(),

@@ -17,7 +17,7 @@ const MAX_NAME_BYTES: usize = 256;
 /// Most labels of a selection.
 const MAX_LABELS: usize = 16;
 
-/// An order to give.
+/// An override to create.
 #[derive(utoipa::ToSchema)]
 pub(crate) struct OverrideForm {
     /// What to do.
@@ -35,7 +35,7 @@ pub(crate) struct OverrideForm {
     /// How long it lasts, seconds, at most a week. Required except for a reset, which waits a minute
     /// for agents that are not connected.
     pub(super) ttl_secs: Option<u64>,
-    /// Do it even when a pool is left without a usable member.
+    /// Create it even if that leaves a pool without a usable member.
     #[schema(required = false)]
     pub(super) allow_empty: bool,
 }

@@ -1,7 +1,7 @@
 //! Rollouts as the API tells of them.
 
 use crate::clock;
-use crate::fleet::Picture;
+use crate::fleet_view::FleetSnapshot;
 use lanekeeper_model::fleet::{Rejected, agent_state};
 use lanekeeper_model::rollout::{Rollout, RolloutPlan, RolloutState, Stop};
 use lanekeeper_model::{AgentRecord, AgentState};
@@ -176,16 +176,16 @@ impl From<StoredRollout> for RolloutInfo {
 
 impl RolloutDetail {
     /// Describes a rollout by what the agents last reported.
-    pub(super) fn new(stored: StoredRollout, picture: &Picture, now_ms: u64) -> Self {
+    pub(super) fn new(stored: StoredRollout, snapshot: &FleetSnapshot, now_ms: u64) -> Self {
         let rollout = &stored.rollout;
         let mut counts = RolloutCounts::default();
-        let mut agents: Vec<(bool, RolloutAgent)> = picture
+        let mut agents: Vec<(bool, RolloutAgent)> = snapshot
             .records_of(&rollout.gateway)
-            .filter(|record| agent_state(record, now_ms, picture.windows()) != AgentState::Gone)
+            .filter(|record| agent_state(record, now_ms, snapshot.windows()) != AgentState::Gone)
             .map(|record| {
                 let is_rejected = rejects(rollout, record);
                 let is_applied = rollout.is_applied_by(record);
-                let agent = describe(rollout, record, picture, now_ms);
+                let agent = describe(rollout, record, snapshot, now_ms);
                 counts.agents += 1;
                 counts.reached += u64::from(agent.stage.is_some());
                 counts.applied += u64::from(is_applied);
@@ -203,7 +203,7 @@ impl RolloutDetail {
         Self {
             counts,
             agents: agents.into_iter().map(|(_, agent)| agent).collect(),
-            partial: picture.is_partial(),
+            partial: snapshot.is_partial(),
             info: stored.into(),
         }
     }
@@ -217,14 +217,14 @@ fn rejects(rollout: &Rollout, record: &AgentRecord) -> bool {
 fn describe(
     rollout: &Rollout,
     record: &AgentRecord,
-    picture: &Picture,
+    snapshot: &FleetSnapshot,
     now_ms: u64,
 ) -> RolloutAgent {
-    let target = picture.target_of(record);
+    let target = snapshot.target_of(record);
     RolloutAgent {
         agent: record.name.clone(),
         instance: record.instance.clone(),
-        state: agent_state(record, now_ms, picture.windows()),
+        state: agent_state(record, now_ms, snapshot.windows()),
         stage: rollout.stage_of(&record.name, &record.labels),
         target_revision: target.map(|(revision, _)| revision),
         applied_revision: record.applied_revision,

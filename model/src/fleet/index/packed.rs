@@ -1,11 +1,11 @@
-//! Names as small numbers, and what one agent says about one cell in a few words of memory.
+//! Names as small numbers, and what one agent reports of one cell in a few words of memory.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::ids::{LaneName, PoolName};
 use crate::report::{CauseReport, CellState};
 
-/// What one agent says about one cell.
+/// What one agent reports of one cell.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Mention {
     pub(super) cell: u32,

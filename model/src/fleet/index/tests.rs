@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::FreshWindows;
-use crate::fleet::{ViewQuery, ViewState, fleet_view, summary};
+use crate::fleet::tests::oracle::{fleet_view, summary};
+use crate::fleet::{ViewQuery, ViewState};
 use crate::ids::CellName;
 use crate::report::{CauseReport, CellReport, CellState, Totals};
 

@@ -1,15 +1,16 @@
-//! The checked-in messages of other releases mean what they meant: those of past ones as they were sent, and those of a
-//! next one that knows more than this one does.
+//! The checked-in messages of other releases mean what they meant: those of past ones as they were
+//! sent, and those of a next one that knows more than this one does.
 //!
-//! A fixture is written once, by `LANEKEEPER_WRITE_FIXTURES=1`, and then never changed: a peer of that release still
-//! sends those bytes. `proto/fixtures/README.md` says what belongs where.
+//! A fixture is written once, by `LANEKEEPER_WRITE_FIXTURES=1`, and then never changed: a peer of
+//! that release still sends those bytes. `proto/fixtures/README.md` says what belongs where.
 
 use lanekeeper_model::content_hash;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::*;
 
-/// The protocol's first form: before overrides, drains, enrolment, refused reports and the ages of incidents.
+/// The protocol's first form: before overrides, drains, enrolment, refused reports and the ages of
+/// incidents.
 const FIRST: &str = "0.0";
 /// This release.
 const PRESENT: &str = "0.1";
@@ -428,26 +429,26 @@ fn servers_messages_of_a_next_form_are_read_as_far_as_they_are_known() {
 
     let mut overrides = wire::Overrides::from(Overrides {
         generation: 4,
-        orders: vec![orders()[0].clone(), orders()[2].clone()],
+        entries: vec![super::overrides()[0].clone(), super::overrides()[2].clone()],
         unreadable: Vec::new(),
     });
     overrides.orders[0].action = UNHEARD_VALUE;
-    for order in &mut overrides.orders {
-        order.lane = "m".into();
+    for entry in &mut overrides.orders {
+        entry.lane = "m".into();
     }
     let FromServer::Overrides(read) = next("overrides", extended(5, &overrides)).unwrap() else {
         panic!("no overrides")
     };
-    assert_eq!((read.orders.len(), read.unreadable.len()), (1, 1));
+    assert_eq!((read.entries.len(), read.unreadable.len()), (1, 1));
 
     let drain = next("drain", extended(8, &wire::Drain { active: true }));
     assert_eq!(drain.unwrap(), FromServer::Drain(true));
     let unheard = next("unheard_of", unheard_of());
     assert_eq!(unheard.unwrap_err(), WireError::Empty);
 
-    let mut farewell = wire::Goodbye::from(goodbye());
-    farewell.reason = UNHEARD_VALUE;
-    let FromServer::Goodbye(read) = next("goodbye", extended(4, &farewell)).unwrap() else {
+    let mut parting = wire::Goodbye::from(goodbye());
+    parting.reason = UNHEARD_VALUE;
+    let FromServer::Goodbye(read) = next("goodbye", extended(4, &parting)).unwrap() else {
         panic!("no goodbye")
     };
     assert_eq!(read.reason, GoodbyeReason::Other);

@@ -1,0 +1,188 @@
+//! Builds the report of this moment within the sizes that the server accepts.
+
+use lanekeeper_model::{CellReport, Problem, Report, digest};
+use lanekeeper_proto::limits::{PROBLEMS_MAX, REPORT_CELLS_MAX, TEXT_BYTES_MAX};
+use lanekeeper_proto::message::Limits;
+
+use super::session::Numbered;
+use crate::plane::Plane;
+use crate::status::{Status, Topic};
+
+/// Encoded bytes of a cell beside its texts: numbers at their longest and the tags.
+const CELL_BYTES: usize = 128;
+/// Encoded bytes kept free for all that is not cells.
+const ENVELOPE_BYTES: usize = 64 * 1024;
+/// Ends a text that was cut.
+const CUT: &str = "…";
+
+/// The report of this moment.
+pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: Limits) -> Report {
+    let mut problems = status.problems();
+    problems.extend(plane.problems());
+    let now = Report {
+        cells: plane.cells(),
+        totals: plane.totals(),
+        revision: plane.applied().map_or(0, |applied| applied.revision),
+        problems,
+        draining: status.draining(),
+        ..Report::default()
+    };
+    let (report, left_out) = fit(now, numbered, limits);
+    if left_out > 0 {
+        status.raise(
+            Topic::Report,
+            format!("{left_out} cells do not fit into one report"),
+        );
+    } else {
+        status.clear(Topic::Report);
+    }
+    report
+}
+
+/// Numbers a report of every cell and brings it to the sizes that the server accepts; also how many
+/// cells had to be left out.
+pub(super) fn fit(all: Report, numbered: Numbered, limits: Limits) -> (Report, usize) {
+    let digest = digest(&all.cells);
+    let (cells, left_out) = select(all.cells, numbered.dense, limits);
+    let report = Report {
+        seq: numbered.seq,
+        // A list with gaps must not pass for a whole one; what is left out first is closed, which
+        // is what absence means in a report that is not dense.
+        dense: numbered.dense && left_out == 0,
+        cells,
+        problems: fit_texts(all.problems),
+        digest: Some(digest),
+        ..all
+    };
+    (report, left_out)
+}
+
+/// The cells to list, notable ones first, and how many had to be left out.
+fn select(cells: Vec<CellReport>, dense: bool, limits: Limits) -> (Vec<CellReport>, usize) {
+    let (mut listed, rest): (Vec<_>, Vec<_>) = cells.into_iter().partition(CellReport::is_notable);
+    if dense {
+        listed.extend(rest);
+    }
+    let cells_max = (limits.report_cells as usize).min(REPORT_CELLS_MAX);
+    let bytes_max = (limits.message_bytes as usize).saturating_sub(ENVELOPE_BYTES);
+    let mut bytes = 0_usize;
+    let fitting = listed
+        .iter()
+        .take(cells_max)
+        .take_while(|cell| {
+            bytes = bytes.saturating_add(encoded_bytes(cell));
+            bytes <= bytes_max
+        })
+        .count();
+    let left_out = listed.len() - fitting;
+    listed.truncate(fitting);
+    (listed, left_out)
+}
+
+fn encoded_bytes(cell: &CellReport) -> usize {
+    let optional = [
+        cell.endpoint.as_deref(),
+        cell.cause.as_ref().map(|cause| cause.kind.as_str()),
+        cell.override_action.as_deref(),
+    ];
+    let texts: usize = optional.into_iter().flatten().map(str::len).sum();
+    CELL_BYTES + cell.pool.len() + cell.lane.len() + cell.provider.len() + texts
+}
+
+/// Problems within the bounds of the wire.
+pub(super) fn fit_texts(mut texts: Vec<String>) -> Vec<String> {
+    texts.truncate(PROBLEMS_MAX);
+    texts.iter_mut().for_each(fit_text);
+    texts
+}
+
+/// Errors within the bounds of the wire.
+pub(super) fn fit_errors(mut errors: Vec<Problem>) -> Vec<Problem> {
+    errors.truncate(PROBLEMS_MAX);
+    for error in &mut errors {
+        fit_text(&mut error.pointer);
+        fit_text(&mut error.message);
+    }
+    errors
+}
+
+fn fit_text(text: &mut String) {
+    if text.len() <= TEXT_BYTES_MAX {
+        return;
+    }
+    let mut end = TEXT_BYTES_MAX - CUT.len();
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.truncate(end);
+    text.push_str(CUT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanekeeper_model::CellState;
+    use serde_json::json;
+
+    const ROOMY: Limits = Limits {
+        message_bytes: 1 << 24,
+        report_cells: 1000,
+    };
+
+    fn cell(lane: &str, state: CellState) -> CellReport {
+        let text = json!({"pool": "", "lane": lane, "provider": "p", "state": state});
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn lanes(cells: &[CellReport]) -> Vec<&str> {
+        cells.iter().map(|cell| &*cell.lane).collect()
+    }
+
+    fn fleet() -> Vec<CellReport> {
+        let mut parked = cell("parked", CellState::Closed);
+        parked.parked_remaining_ms = 5;
+        vec![
+            cell("fine", CellState::Closed),
+            cell("open", CellState::Open),
+            parked,
+            cell("half", CellState::HalfOpen),
+        ]
+    }
+
+    #[test]
+    fn a_sparse_report_lists_what_is_not_plainly_closed() {
+        let (cells, left_out) = select(fleet(), false, ROOMY);
+        assert_eq!(lanes(&cells), ["open", "parked", "half"]);
+        assert_eq!(left_out, 0);
+    }
+
+    #[test]
+    fn a_dense_report_lists_all() {
+        assert_eq!(select(fleet(), true, ROOMY).0.len(), 4);
+    }
+
+    #[test]
+    fn closed_cells_are_left_out_first() {
+        let tight = Limits {
+            report_cells: 3,
+            ..ROOMY
+        };
+        let (cells, left_out) = select(fleet(), true, tight);
+        assert_eq!(lanes(&cells), ["open", "parked", "half"]);
+        assert_eq!(left_out, 1);
+
+        let small = Limits {
+            message_bytes: (ENVELOPE_BYTES + 2 * CELL_BYTES + 50) as u32,
+            ..ROOMY
+        };
+        assert_eq!(lanes(&select(fleet(), true, small).0), ["open", "parked"]);
+    }
+
+    #[test]
+    fn long_texts_are_cut_at_a_character() {
+        let mut text = "ä".repeat(TEXT_BYTES_MAX);
+        fit_text(&mut text);
+        assert!(text.len() <= TEXT_BYTES_MAX && text.ends_with(CUT));
+        assert_eq!(fit_texts(vec![String::new(); 1000]).len(), PROBLEMS_MAX);
+    }
+}

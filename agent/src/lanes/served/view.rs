@@ -1,0 +1,107 @@
+//! What is served, as reports, `/stats` and the metrics show it.
+
+use super::Served;
+use crate::clock;
+use crate::lanes::snapshot::Applied;
+use crate::lanes::stats::{self, LaneStats, PoolStats, Stats};
+use lanekeeper_model::CellReport;
+
+impl Served {
+    /// The served revision.
+    pub(crate) fn applied(&self) -> Option<Applied> {
+        self.snapshot
+            .load()
+            .as_ref()
+            .map(|snapshot| snapshot.applied.clone())
+    }
+
+    /// What keeps parts of the served revision from working here, as of now.
+    pub(crate) fn problems(&self) -> Vec<String> {
+        self.snapshot
+            .load()
+            .as_ref()
+            .map(|snapshot| snapshot.problems())
+            .unwrap_or_default()
+    }
+
+    /// Every cell, closed ones included, sorted by pool, lane and endpoint.
+    pub(crate) fn cells(&self) -> Vec<CellReport> {
+        let now = clock::now();
+        let snapshot = self.snapshot.load();
+        let mut cells: Vec<CellReport> = snapshot
+            .iter()
+            .flat_map(|snapshot| &snapshot.lanes)
+            .flat_map(|lane| {
+                lane.cells
+                    .iter()
+                    .filter_map(move |cell| cell.report(&lane.provider.name, now))
+            })
+            .collect();
+        cells.sort_by(|a, b| (&a.pool, &a.lane, &a.endpoint).cmp(&(&b.pool, &b.lane, &b.endpoint)));
+        cells
+    }
+
+    /// The `lanes`, `pools` and `providers` parts of `/stats`.
+    pub(crate) fn stats(&self) -> Stats {
+        let now = clock::now();
+        let guard = self.snapshot.load();
+        let Some(snapshot) = guard.as_ref() else {
+            return Stats::default();
+        };
+        Stats {
+            lanes: snapshot
+                .lanes
+                .iter()
+                .map(|lane| LaneStats::of(lane, now))
+                .collect(),
+            pools: snapshot
+                .pools
+                .values()
+                .map(|pool| PoolStats {
+                    pool: pool.name.clone(),
+                    queued: pool.state.queued(),
+                    members: pool
+                        .members
+                        .iter()
+                        .map(|member| member.lane.name().clone())
+                        .collect(),
+                })
+                .collect(),
+            providers: stats::of_providers(&snapshot.providers, now),
+        }
+    }
+
+    /// True while some lane would take a request.
+    pub(crate) fn any_lane_usable(&self) -> bool {
+        let now = clock::now();
+        self.snapshot
+            .load()
+            .iter()
+            .flat_map(|snapshot| &snapshot.lanes)
+            .any(|lane| stats::is_usable(lane, now))
+    }
+
+    /// Sets the gauges that are only worth their cost when somebody reads them.
+    pub(crate) fn set_gauges(&self) {
+        let metrics = &self.metrics;
+        let now = clock::now();
+        // A revision that is swapped in meanwhile must not find its dropped series set again.
+        let _live = self.live.lock();
+        for snapshot in self.snapshot.load().iter() {
+            for lane in &snapshot.lanes {
+                let view = lane.state.view();
+                metrics.set_lane(lane.name(), view.inflight, view.permits_available);
+                for cell in &lane.cells {
+                    cell.show_state(now);
+                }
+            }
+            let own = snapshot.providers.iter().flat_map(|it| it.own_cells());
+            for cell in own {
+                cell.show_state(now);
+            }
+            for pool in snapshot.pools.values() {
+                metrics.set_queued(&pool.name, pool.state.queued());
+            }
+        }
+    }
+}
