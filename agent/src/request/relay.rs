@@ -17,10 +17,10 @@ use http_body::{Body as _, Frame, SizeHint};
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::gateway::Timeouts;
 use lanekeeper_protocol::Dialect;
-use lanekeeper_protocol::classify::Verdict;
 use lanekeeper_protocol::error_body::{self, ErrorKind};
-use lanekeeper_protocol::frames;
+use lanekeeper_protocol::frame;
 use lanekeeper_protocol::sse::SseReader;
+use lanekeeper_protocol::verdict::Verdict;
 use lanekeeper_serve::BodyEnd;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -109,8 +109,8 @@ impl Relay {
             upstream: running.upstream,
             reader: None,
             timeouts: attempt.lane().timeouts,
-            closed: running.finished && frames::closes_by_finish(origin.dialect.protocol()),
-            tail: Tail::new(origin.dialect.protocol()),
+            closed: running.finished && frame::closes_by_finish(origin.dialect.vendor()),
+            tail: Tail::new(origin.dialect.vendor()),
             burst: Burst::default(),
             origin,
             silence: Silence::default(),
@@ -219,8 +219,8 @@ impl Relay {
             if let Some(death) = &death {
                 return self.die(death);
             }
-            let protocol = self.origin.dialect.protocol();
-            if !frames::is_whole(protocol, self.finished, self.closed) {
+            let vendor = self.origin.dialect.vendor();
+            if !frame::is_whole(vendor, self.finished, self.closed) {
                 return self.die(&Death::of(Verdict::transient(CauseKind::Truncated)));
             }
         }

@@ -24,7 +24,7 @@ pub(crate) struct Got {
 /// What any event that may end an answer in failure has.
 const MARKS: [&str; 2] = ["error", "fail"];
 /// Longest wait for the end of a connection whose answer may have failed.
-const CLOSING: Duration = Duration::from_secs(1);
+const CLOSING: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(5);
 
 /// True when the connection ends soon.
