@@ -21,7 +21,7 @@ use crate::request::attempt::{self, Attempted, Bounds};
 use crate::upstream::Client;
 use lanekeeper_model::LaneName;
 use lanekeeper_model::gateway::HealthMode;
-use lanekeeper_protocol::classify::{Disposition, Verdict};
+use lanekeeper_protocol::verdict::{Disposition, Verdict};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What an attempt proved about its lane, and what that counts for under a cell's policy.
 
 use lanekeeper_breaker::{Cause, CauseKind, Outcome, Policy, StreamDeath};
-use lanekeeper_protocol::classify::{Disposition, Verdict};
+use lanekeeper_protocol::verdict::{Disposition, Verdict};
 use std::time::Duration;
 
 /// What an attempt proved, before the policy of the cell that hears it is asked.

@@ -5,6 +5,8 @@
 //! The raw bytes of all frames, in order, are the input byte for byte: the relay can pass frames on
 //! and cut exactly after one.
 
+pub mod plain;
+
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::ops::Range;

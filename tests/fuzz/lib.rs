@@ -4,26 +4,26 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use lanekeeper_protocol::classify::Rules;
-use lanekeeper_protocol::{Dialect, Protocol};
 use lanekeeper_model::gateway::ErrorMeaning;
+use lanekeeper_protocol::verdict::Rules;
+use lanekeeper_protocol::{Dialect, Protocol, vendor};
 
 const DIALECTS: [Dialect; 15] = [
-    Dialect::OpenAiChat,
-    Dialect::OpenAiCompletions,
-    Dialect::OpenAiEmbeddings,
-    Dialect::OpenAiModels,
-    Dialect::Responses,
-    Dialect::Anthropic,
-    Dialect::AnthropicCountTokens,
-    Dialect::GeminiGenerate,
-    Dialect::GeminiStream,
-    Dialect::GeminiCountTokens,
-    Dialect::GeminiEmbed,
-    Dialect::GeminiEmbedBatch,
-    Dialect::GeminiModels,
-    Dialect::AnthropicModels,
-    Dialect::Cohere,
+    Dialect::OPENAI_CHAT,
+    Dialect::OPENAI_COMPLETIONS,
+    Dialect::OPENAI_EMBEDDINGS,
+    Dialect::OPENAI_MODELS,
+    Dialect::RESPONSES,
+    Dialect::ANTHROPIC,
+    Dialect::ANTHROPIC_COUNT_TOKENS,
+    Dialect::GEMINI_GENERATE,
+    Dialect::GEMINI_STREAM,
+    Dialect::GEMINI_COUNT_TOKENS,
+    Dialect::GEMINI_EMBED,
+    Dialect::GEMINI_EMBED_BATCH,
+    Dialect::GEMINI_MODELS,
+    Dialect::ANTHROPIC_MODELS,
+    Dialect::COHERE,
 ];
 
 static ERROR_MAP: LazyLock<BTreeMap<String, ErrorMeaning>> = LazyLock::new(|| {
@@ -43,7 +43,7 @@ pub fn dialect(byte: u8) -> Dialect {
 #[must_use]
 pub fn rules(protocol: Protocol, byte: u8) -> Rules<'static> {
     Rules {
-        protocol,
+        vendor: vendor(protocol),
         error_map: &ERROR_MAP,
         passthrough: byte.is_multiple_of(2),
     }

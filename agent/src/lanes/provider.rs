@@ -7,6 +7,7 @@ use arc_swap::ArcSwap;
 use lanekeeper_model::ProviderName;
 use lanekeeper_model::gateway::{self, BaseUrl, EmptyAnswer, ErrorMeaning, Health, Protocol};
 use lanekeeper_protocol::headers::ProviderHeaders;
+use lanekeeper_protocol::vendor;
 use secrecy::ExposeSecret as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,7 +137,7 @@ impl Current {
             }
         }
         let headers = ProviderHeaders::new(
-            declared.protocols.primary(),
+            vendor(declared.protocols.primary()),
             &declared.base_url,
             &extra,
             key.map(secrecy::ExposeSecret::expose_secret),

@@ -16,8 +16,8 @@ use crate::observe::metrics::RequestOutcome;
 use http::header::HOST;
 use http::uri::Authority;
 use http::{HeaderMap, Method, StatusCode};
+use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::usage::Told;
-use lanekeeper_protocol::{Dialect, Protocol};
 use lanekeeper_serve::trace_context;
 use opentelemetry::trace::{Span as _, SpanKind, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue, Value};
@@ -98,11 +98,11 @@ impl RequestTrace {
         if !self.0.is_recording {
             return;
         }
-        let operation = operation(dialect);
+        let operation = dialect.telemetry_name();
         open.span.update_name(operation);
         open.span.set_attributes([
             KeyValue::new("gen_ai.operation.name", operation),
-            KeyValue::new("gen_ai.provider.name", provider_of(dialect.protocol())),
+            KeyValue::new("gen_ai.provider.name", dialect.vendor().telemetry_name()),
         ]);
     }
 
@@ -123,7 +123,7 @@ impl RequestTrace {
         let mut open = self.0.open.lock();
         if let Some(dialect) = open.dialect {
             open.span
-                .update_name(format!("{} {model}", operation(dialect)));
+                .update_name(format!("{} {model}", dialect.telemetry_name()));
         }
         if !pool.is_empty() {
             open.span.set_attribute(text("lanekeeper.pool", pool));
@@ -201,30 +201,6 @@ impl Open {
 /// The host the caller addressed.
 fn host(headers: &HeaderMap) -> Option<Authority> {
     headers.get(HOST)?.as_bytes().try_into().ok()
-}
-
-/// The operation's name in the conventions; theirs has none for counting tokens and listing models.
-fn operation(dialect: Dialect) -> &'static str {
-    match dialect {
-        Dialect::OpenAiChat | Dialect::Responses | Dialect::Anthropic | Dialect::Cohere => "chat",
-        Dialect::OpenAiCompletions => "text_completion",
-        Dialect::OpenAiEmbeddings | Dialect::GeminiEmbed | Dialect::GeminiEmbedBatch => {
-            "embeddings"
-        }
-        Dialect::GeminiGenerate | Dialect::GeminiStream => "generate_content",
-        Dialect::AnthropicCountTokens | Dialect::GeminiCountTokens => "count_tokens",
-        Dialect::OpenAiModels | Dialect::AnthropicModels | Dialect::GeminiModels => "list_models",
-    }
-}
-
-/// The provider whose protocol it is, as the conventions spell it.
-fn provider_of(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::Openai | Protocol::Responses => "openai",
-        Protocol::Anthropic => "anthropic",
-        Protocol::Gemini => "gcp.gemini",
-        Protocol::Cohere => "cohere",
-    }
 }
 
 /// A text attribute, cut at [`TEXT_MAX_BYTES`].

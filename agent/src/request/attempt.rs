@@ -15,14 +15,14 @@ use http::header::{CONTENT_ENCODING, HeaderMap};
 use http::{Method, Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
-use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::answer::{self, Answer as Inspected};
-use lanekeeper_protocol::classify::{self, Rules, Verdict};
 use lanekeeper_protocol::error_signal;
 use lanekeeper_protocol::headers::{self, Credential};
 use lanekeeper_protocol::query;
 use lanekeeper_protocol::rewrite::{BodyChain, ModelPlaces};
 use lanekeeper_protocol::sse::SseReader;
+use lanekeeper_protocol::verdict::{self, Rules, Verdict};
+use lanekeeper_protocol::{Dialect, vendor};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -47,6 +47,12 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// The answer is an event stream that comments may keep open.
+    pub(crate) fn keeps_open(&self) -> bool {
+        let (vendor, operation) = (self.dialect.vendor(), self.dialect.operation());
+        self.wants_events() && !vendor.streams_array(operation, self.query.as_deref())
+    }
+
     /// The answer must be an event stream. Operations that have none pay no heed to the wish.
     fn wants_events(&self) -> bool {
         self.streams && self.dialect.can_stream()
@@ -124,7 +130,7 @@ pub(crate) async fn attempt(
     mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
     let rules = Rules {
-        protocol: lane.provider.protocol,
+        vendor: vendor(lane.provider.protocol),
         error_map: &lane.provider.error_map,
         passthrough,
     };
@@ -321,7 +327,7 @@ async fn refused(
     let held = hold(body, bounds.content.min(patience))
         .await
         .unwrap_or_else(|_| Held::All(Bytes::new()));
-    let verdict = classify::response(
+    let verdict = verdict::response(
         rules,
         head.status,
         &head.headers,

@@ -28,7 +28,7 @@ use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_protocol::error_body::ErrorKind;
 use lanekeeper_protocol::rewrite::ModelPlaces;
-use lanekeeper_protocol::{Dialect, Protocol, headers, locate, query};
+use lanekeeper_protocol::{Dialect, Operation, Protocol, headers, locate};
 use lanekeeper_serve::{ConflictingLength, UnreadHead};
 use path::Route;
 use std::future::{Future as _, poll_fn};
@@ -92,7 +92,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             reply::refuse(dialect, &ErrorKind::Internal, &id)
         }
     };
-    let mut response = if dialect == Dialect::GeminiStream && !query::asks_events(query.as_deref())
+    let mut response = if { dialect.vendor() }.streams_array(dialect.operation(), query.as_deref())
     {
         reply::array::of_events(response)
     } else {
@@ -338,7 +338,7 @@ async fn serve(
 struct Named {
     model: String,
     places: ModelPlaces,
-    /// The answer shall be an event stream.
+    /// The answer is to be an event stream.
     streams: bool,
 }
 
@@ -347,11 +347,11 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
         message: format!("{error}."),
         field: error.field().map(str::to_owned),
     };
-    if let (true, Some(model)) = (path::carries_model(dialect), &in_path) {
+    if let (true, Some(model)) = (dialect.has_model_in_path(), &in_path) {
         return Ok(Named {
             model: model.clone(),
-            places: ModelPlaces::Both(locate::model_names(body).map_err(unfit)?),
-            streams: dialect == Dialect::GeminiStream,
+            places: ModelPlaces::Both(locate::model_names(dialect.vendor(), body).map_err(unfit)?),
+            streams: dialect.operation() == Operation::ChatStream,
         });
     }
     let located = locate::locate(body).map_err(unfit)?;

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use lanekeeper_breaker::CauseKind;
-use lanekeeper_protocol::classify::Verdict;
+use lanekeeper_protocol::verdict::Verdict;
 
 /// The stage at which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -2,9 +2,9 @@
 
 #![no_main]
 
-use lanekeeper_protocol::answer::{self, Answer};
-use lanekeeper_protocol::classify::Disposition;
 use lanekeeper_fuzz::{dialect, rules};
+use lanekeeper_protocol::answer::{self, Answer};
+use lanekeeper_protocol::verdict::Disposition;
 use libfuzzer_sys::fuzz_target;
 use serde::de::IgnoredAny;
 

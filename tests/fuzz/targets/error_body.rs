@@ -5,10 +5,10 @@
 use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode};
-use lanekeeper_protocol::classify::{self, Disposition};
+use lanekeeper_fuzz::{dialect, rules};
 use lanekeeper_protocol::error_signal::ErrorSignal;
 use lanekeeper_protocol::retry_after::MAX_WAIT;
-use lanekeeper_fuzz::{dialect, rules};
+use lanekeeper_protocol::verdict::{self, Disposition};
 use libfuzzer_sys::fuzz_target;
 
 /// Statuses worth a setting of their own; the rest are met often enough by these.
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     let status = StatusCode::from_u16(STATUSES[usize::from(*status) % STATUSES.len()])
         .expect("a legal status");
     let now = Duration::from_secs(1_800_000_000);
-    let verdict = classify::response(rules, status, &headers, body, now);
+    let verdict = verdict::response(rules, status, &headers, body, now);
     assert_ne!(verdict.disposition, Disposition::Success);
     assert_ne!(verdict.disposition, Disposition::Empty);
     assert!(verdict.retry_after.is_none_or(|wait| wait <= MAX_WAIT));
@@ -46,8 +46,8 @@ fuzz_target!(|data: &[u8]| {
         ));
     }
 
-    let signal = ErrorSignal::from_body(protocol, &headers, body);
+    let signal = ErrorSignal::from_body(rules.vendor, &headers, body);
     assert!(signal.retry_after.is_none_or(|wait| wait <= MAX_WAIT));
-    let verdict = classify::embedded(rules, &signal);
+    let verdict = verdict::embedded(rules, &signal);
     assert_ne!(verdict.disposition, Disposition::Success);
 });

@@ -3,12 +3,12 @@
 #![no_main]
 
 use bytes::Bytes;
-use lanekeeper_protocol::classify::{Disposition, Rules};
-use lanekeeper_protocol::frames::{self, FrameKind};
+use lanekeeper_fuzz::{dialect, rules};
+use lanekeeper_protocol::frame::{self, FrameKind};
 use lanekeeper_protocol::sse::{Frame, SseReader};
 use lanekeeper_protocol::usage;
+use lanekeeper_protocol::verdict::{Disposition, Rules};
 use lanekeeper_protocol::{Dialect, Protocol};
-use lanekeeper_fuzz::{dialect, rules};
 use libfuzzer_sys::fuzz_target;
 use serde::Deserialize;
 
@@ -39,13 +39,13 @@ fn carries_error(protocol: Protocol, frame: &Frame) -> bool {
 
 /// What passes unread is whole frames, each of which the quick look calls content.
 fn passes_only_content(dialect: Dialect, rules: Rules<'_>, raw: &[u8]) {
-    let run = frames::plain_run(rules.protocol, raw);
+    let run = frame::plain_run(rules.vendor, raw);
     let mut reader = SseReader::new();
     reader.push(Bytes::copy_from_slice(&raw[..run]));
     let mut whole = 0;
     while let Ok(Some(frame)) = reader.next_frame() {
         whole += frame.raw.len();
-        assert_eq!(frames::watch(rules, dialect, &frame), FrameKind::Content);
+        assert_eq!(frame::watch(rules, dialect, &frame), FrameKind::Content);
     }
     assert_eq!(whole, run);
 }
@@ -59,8 +59,8 @@ fuzz_target!(|data: &[u8]| {
     let frame = Frame {
         raw: Bytes::copy_from_slice(raw),
     };
-    let full = frames::classify(rules, dialect, &frame);
-    let quick = frames::watch(rules, dialect, &frame);
+    let full = frame::classify(rules, dialect, &frame);
+    let quick = frame::watch(rules, dialect, &frame);
     if let FrameKind::Error(verdict) = &full {
         assert_ne!(verdict.disposition, Disposition::Success);
     }
@@ -68,12 +68,13 @@ fuzz_target!(|data: &[u8]| {
     let is_escaped = raw.windows(2).any(|pair| pair == b"\\u");
     match (&quick, &full) {
         (FrameKind::Content, FrameKind::Content | FrameKind::Lifecycle) => {}
-        (FrameKind::Content, FrameKind::Error(_)) if !carries_error(rules.protocol, &frame) => {}
+        (FrameKind::Content, FrameKind::Error(_))
+            if !carries_error(rules.vendor.protocol(), &frame) => {}
         (FrameKind::Content, _) if is_escaped => {}
         _ => assert_eq!(quick, full),
     }
     if let Some(data) = frame.data() {
-        _ = usage::read(&data);
+        _ = usage::read(rules.vendor, &data);
     }
     passes_only_content(dialect, rules, raw);
 });

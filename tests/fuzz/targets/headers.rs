@@ -5,9 +5,9 @@
 
 use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderName, HeaderValue, Version};
-use lanekeeper_protocol::headers::{self, Credential, ProviderHeaders};
 use lanekeeper_fuzz::dialect;
 use lanekeeper_model::gateway::{BaseUrl, Scheme};
+use lanekeeper_protocol::headers::{self, Credential, ProviderHeaders};
 use libfuzzer_sys::fuzz_target;
 
 const OWN_KEY: &str = "own-key";
@@ -69,14 +69,14 @@ fuzz_target!(|data: &[u8]| {
     let [chosen, flags, text @ ..] = data else {
         return;
     };
-    let protocol = dialect(*chosen).protocol();
+    let vendor = dialect(*chosen).vendor();
     let base_url = BaseUrl {
         scheme: Scheme::Https,
         host: "api.example.com".to_owned(),
         port: 443,
         path_prefix: String::new(),
     };
-    let provider = ProviderHeaders::new(protocol, &base_url, &[], Some(OWN_KEY))
+    let provider = ProviderHeaders::new(vendor, &base_url, &[], Some(OWN_KEY))
         .expect("good headers of a provider");
 
     let mut caller = map(text);

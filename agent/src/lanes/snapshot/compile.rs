@@ -17,7 +17,7 @@ use lanekeeper_model::gateway::{
     Strategy, UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
-use lanekeeper_protocol::{Dialect, endpoint};
+use lanekeeper_protocol::{Dialect, endpoint, vendor};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -196,30 +196,14 @@ fn compile_lane(
 }
 
 /// The operations a protocol has.
-fn dialects(protocol: Protocol) -> &'static [Dialect] {
-    match protocol {
-        Protocol::Openai => &[
-            Dialect::OpenAiChat,
-            Dialect::OpenAiCompletions,
-            Dialect::OpenAiEmbeddings,
-        ],
-        Protocol::Responses => &[Dialect::Responses],
-        Protocol::Anthropic => &[Dialect::Anthropic, Dialect::AnthropicCountTokens],
-        Protocol::Gemini => &[
-            Dialect::GeminiGenerate,
-            Dialect::GeminiStream,
-            Dialect::GeminiCountTokens,
-            Dialect::GeminiEmbed,
-            Dialect::GeminiEmbedBatch,
-        ],
-        Protocol::Cohere => &[Dialect::Cohere],
-    }
+fn dialects(protocol: Protocol) -> impl Iterator<Item = Dialect> {
+    let vendor = vendor(protocol);
+    { vendor.operations().iter() }.map(move |operation| Dialect::new(vendor, *operation))
 }
 
 /// The names of a protocol's operations, for cells of their own.
 fn endpoint_names(protocol: Protocol) -> Vec<&'static str> {
     let mut names: Vec<_> = dialects(protocol)
-        .iter()
         .map(|dialect| dialect.endpoint_name())
         .collect();
     names.dedup();
@@ -231,10 +215,9 @@ fn endpoints(provider: &Provider, model: &str, gateway: &Gateway) -> Vec<(Dialec
         return Vec::new();
     };
     dialects(provider.protocol)
-        .iter()
         .filter_map(|dialect| {
-            let path = endpoint::path(&declared.base_url.path_prefix, *dialect, model);
-            Some((*dialect, path.parse().ok()?))
+            let path = endpoint::path(&declared.base_url.path_prefix, dialect, model);
+            Some((dialect, path.parse().ok()?))
         })
         .collect()
 }
@@ -273,6 +256,7 @@ fn direct_route(
             retry_budget: None,
         },
         affinity: None,
+        keepalive_after: None,
         on_exhausted: OnExhausted::Reject,
         on_auth_down: OnAuthDown::Failover,
         upstream_credentials: UpstreamCredentials::Own,
@@ -311,6 +295,7 @@ fn compile_pool(
         strategy: pool.strategy,
         failover: pool.failover.clone(),
         affinity: pool.affinity.clone(),
+        keepalive_after: pool.keepalive_after,
         on_exhausted: pool.on_exhausted.clone(),
         on_auth_down: pool.on_auth_down,
         upstream_credentials: pool.upstream_credentials,

@@ -1,13 +1,13 @@
 //! The span of one attempt on one lane.
 
 use super::context::ParentHeaders;
-use super::{RequestTrace, operation, provider_of, set_error, set_status_code, set_told, text};
+use super::{RequestTrace, set_error, set_status_code, set_told, text};
 use crate::proof::Proof;
 use http::StatusCode;
 use lanekeeper_breaker::Cause;
 use lanekeeper_protocol::sse;
 use lanekeeper_protocol::usage::{self, Told};
-use lanekeeper_protocol::{Dialect, Protocol};
+use lanekeeper_protocol::{Dialect, Protocol, Vendor, vendor};
 use opentelemetry::KeyValue;
 use opentelemetry::trace::{Span as _, SpanKind, Tracer as _};
 use opentelemetry_sdk::trace::Span;
@@ -31,6 +31,7 @@ pub(crate) struct AttemptTrace {
     span: Span,
     status: Option<StatusCode>,
     proof: Option<Proof>,
+    vendor: &'static dyn Vendor,
     told: Told,
 }
 
@@ -42,7 +43,8 @@ impl AttemptTrace {
         number: u32,
     ) -> Self {
         let tracer = &request.0.tracer;
-        let operation = dialect.map_or("attempt", operation);
+        let operation = dialect.map_or("attempt", Dialect::telemetry_name);
+        let vendor = vendor(destination.protocol);
         let mut span = tracer
             .span_builder(format!("{operation} {}", destination.upstream_model))
             .with_kind(SpanKind::Client)
@@ -50,7 +52,7 @@ impl AttemptTrace {
         if span.is_recording() {
             span.set_attributes([
                 KeyValue::new("gen_ai.operation.name", operation),
-                KeyValue::new("gen_ai.provider.name", provider_of(destination.protocol)),
+                KeyValue::new("gen_ai.provider.name", vendor.telemetry_name()),
                 text("gen_ai.request.model", destination.upstream_model),
                 text("lanekeeper.lane", destination.lane),
                 text("lanekeeper.provider", destination.provider),
@@ -75,6 +77,7 @@ impl AttemptTrace {
             span,
             status: None,
             proof: None,
+            vendor,
             told: Told::default(),
         }
     }
@@ -92,7 +95,7 @@ impl AttemptTrace {
     /// A whole answer is here.
     pub(crate) fn document(&mut self, body: &[u8]) {
         if self.span.is_recording() {
-            self.told.update(usage::read(body));
+            self.told.update(usage::read(self.vendor, body));
         }
     }
 
@@ -105,7 +108,7 @@ impl AttemptTrace {
         let tells =
             usage::may_tell_usage(raw) || (self.told.model.is_none() && usage::may_tell_model(raw));
         if let (true, Some(data)) = (tells, frame.data()) {
-            self.told.update(usage::read(&data));
+            self.told.update(usage::read(self.vendor, &data));
         }
     }
 

@@ -14,11 +14,11 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::response;
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
-use lanekeeper_protocol::classify::{Rules, Verdict};
-use lanekeeper_protocol::frames::{self, FrameKind};
+use lanekeeper_protocol::frame::{self, FrameKind};
 use lanekeeper_protocol::headers;
 use lanekeeper_protocol::sse::{Frame, SseReader};
-use lanekeeper_protocol::{Dialect, Protocol};
+use lanekeeper_protocol::verdict::{Rules, Verdict};
+use lanekeeper_protocol::{Dialect, Vendor};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -47,15 +47,15 @@ pub(super) async fn read(
             if let Some(trace) = &mut trace {
                 trace.frame(&frame);
             }
-            match frames::classify(rules, dialect, &frame) {
-                FrameKind::Error(verdict) if !opening.is_over(rules.protocol) => {
+            match frame::classify(rules, dialect, &frame) {
+                FrameKind::Error(verdict) if !opening.is_over(rules.vendor) => {
                     return embedded_error(head, *verdict, &frame);
                 }
                 kind => opening.take(&kind, frame.raw.len()),
             }
             reader.keep();
             if opening.closed {
-                return opening.ended(rules.protocol, head, &mut reader);
+                return opening.ended(rules.vendor, head, &mut reader);
             }
             if opening.is_full() || (opening.content && bounds.hold.is_zero()) {
                 return opening.running(head, body, reader);
@@ -95,15 +95,15 @@ pub(super) async fn read(
         if let Some(trace) = &mut trace {
             trace.frame(&frame);
         }
-        match frames::classify(rules, dialect, &frame) {
-            FrameKind::Error(verdict) if !opening.is_over(rules.protocol) => {
+        match frame::classify(rules, dialect, &frame) {
+            FrameKind::Error(verdict) if !opening.is_over(rules.vendor) => {
                 return embedded_error(head, *verdict, &frame);
             }
             kind => opening.take(&kind, frame.raw.len()),
         }
         reader.keep();
     }
-    opening.ended(rules.protocol, head, &mut reader)
+    opening.ended(rules.vendor, head, &mut reader)
 }
 
 /// What the held frames show.
@@ -137,8 +137,8 @@ impl Opening {
     }
 
     /// The answer is whole, and what follows changes nothing any more.
-    const fn is_over(&self, protocol: Protocol) -> bool {
-        self.finished && frames::closes_by_finish(protocol)
+    fn is_over(&self, vendor: &dyn Vendor) -> bool {
+        self.finished && frame::closes_by_finish(vendor)
     }
 
     fn is_full(&self) -> bool {
@@ -164,12 +164,17 @@ impl Opening {
     }
 
     /// The stream is over before anything of it went to the caller.
-    fn ended(self, protocol: Protocol, head: response::Parts, reader: &mut SseReader) -> Attempted {
+    fn ended(
+        self,
+        vendor: &dyn Vendor,
+        head: response::Parts,
+        reader: &mut SseReader,
+    ) -> Attempted {
         let mut held = VecDeque::new();
         reader.hand_out(&mut held);
         // OpenAI's closing frame is a bare word: behind nothing it closes nothing.
-        let is_bare = protocol == Protocol::Openai && !self.begun;
-        let regular = frames::is_whole(protocol, self.finished, self.closed) && !is_bare;
+        let is_bare = frame::closes_by_word(vendor) && !self.begun;
+        let regular = frame::is_whole(vendor, self.finished, self.closed) && !is_bare;
         match (regular, self.content) {
             (true, true) => Attempted::Content(Answer::of_frames(head, held)),
             (true, false) => Attempted::Empty(Answer::of_frames(head, held)),

@@ -16,8 +16,8 @@ use crate::request::reply::{self, Body};
 use http::Response;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown};
-use lanekeeper_protocol::classify::{Disposition, Verdict};
 use lanekeeper_protocol::error_body::ErrorKind;
+use lanekeeper_protocol::verdict::{Disposition, Verdict};
 use std::sync::Arc;
 
 /// What one attempt leads to.

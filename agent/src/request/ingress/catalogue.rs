@@ -3,12 +3,8 @@
 use super::path::Route;
 use crate::clients::Caller;
 use crate::lanes::snapshot::Snapshot;
-use lanekeeper_protocol::Protocol;
 use lanekeeper_protocol::error_body::ErrorKind;
-use serde_json::{Value, json};
-
-/// Lists have a date of creation, and names of a gateway have none that means anything.
-const CREATED_AT: &str = "1970-01-01T00:00:00Z";
+use serde_json::Value;
 
 /// The list, or the entry named by the path. Below the prefix of a model there is this one only.
 ///
@@ -20,12 +16,12 @@ pub(super) fn answer(
     caller: &Caller,
     route: &Route<'_>,
 ) -> Result<Value, ErrorKind> {
-    let protocol = route.dialect.protocol();
+    let vendor = route.dialect.vendor();
     if let Some(model) = route.model.as_deref() {
         super::of_caller(snapshot, caller, model)?;
-        let entry = entry(protocol, model);
+        let entry = vendor.model_entry(model);
         return Ok(if route.wants_list {
-            list(protocol, vec![entry])
+            vendor.model_list(vec![entry])
         } else {
             entry
         });
@@ -35,40 +31,7 @@ pub(super) fn answer(
     let entries: Vec<Value> = pools
         .chain(lanes)
         .filter(|name| caller.may_use(name))
-        .map(|name| entry(protocol, name))
+        .map(|name| vendor.model_entry(name))
         .collect();
-    Ok(list(protocol, entries))
-}
-
-fn list(protocol: Protocol, entries: Vec<Value>) -> Value {
-    let id = |entry: Option<&Value>| entry.and_then(|entry| entry.get("id")).cloned();
-    match protocol {
-        Protocol::Gemini => json!({"models": entries}),
-        Protocol::Anthropic => json!({
-            "has_more": false,
-            "first_id": id(entries.first()),
-            "last_id": id(entries.last()),
-            "data": entries,
-        }),
-        _ => json!({"object": "list", "data": entries}),
-    }
-}
-
-fn entry(protocol: Protocol, name: &str) -> Value {
-    match protocol {
-        Protocol::Gemini => json!({
-            "name": format!("models/{name}"),
-            "version": "1",
-            "displayName": name,
-            "supportedGenerationMethods":
-                ["generateContent", "countTokens", "embedContent", "batchEmbedContents"],
-        }),
-        Protocol::Anthropic => json!({
-            "type": "model",
-            "id": name,
-            "display_name": name,
-            "created_at": CREATED_AT,
-        }),
-        _ => json!({"id": name, "object": "model", "created": 0, "owned_by": "lanekeeper"}),
-    }
+    Ok(vendor.model_list(entries))
 }

@@ -2,13 +2,9 @@
 
 use http::{HeaderMap, Method};
 use lanekeeper_protocol::Dialect;
-use lanekeeper_protocol::query::{self, decode};
+use lanekeeper_protocol::path::decode;
+use lanekeeper_protocol::route::{guess, list, operation};
 use std::borrow::Cow;
-
-/// Every request of Anthropic's packages has it.
-const ANTHROPIC_HEADER: &str = "anthropic-version";
-/// Every request of Google's packages has it.
-const GEMINI_HEADER: &str = "x-goog-api-key";
 
 /// A known path.
 #[derive(Debug, PartialEq, Eq)]
@@ -60,18 +56,6 @@ impl Route<'_> {
     }
 }
 
-/// True when the dialect's requests carry the model in the path and not in the body.
-pub(crate) fn carries_model(dialect: Dialect) -> bool {
-    matches!(
-        dialect,
-        Dialect::GeminiGenerate
-            | Dialect::GeminiStream
-            | Dialect::GeminiCountTokens
-            | Dialect::GeminiEmbed
-            | Dialect::GeminiEmbedBatch
-    )
-}
-
 /// The path without what changes nothing: slashes behind one another, and one at its end. Clients
 /// whose base URL ends with a slash send them.
 pub(crate) fn normal(path: &str) -> Cow<'_, str> {
@@ -99,9 +83,8 @@ pub(crate) fn route<'a>(
     headers: &HeaderMap,
     query: Option<&str>,
 ) -> Result<Route<'a>, Unknown> {
-    let signs = Signs { headers, query };
     if let Some((dialect, model)) = operation(path) {
-        let dialect = signs.list(dialect);
+        let dialect = list(dialect, headers, query);
         return Ok(Route {
             wants_list: dialect.lists_models() && model.is_none(),
             dialect,
@@ -115,98 +98,15 @@ pub(crate) fn route<'a>(
         // Below a prefix the model is named already: what the rest says of it is not asked.
         if let Some((dialect, entry)) = operation(rest) {
             return Ok(Route {
-                dialect: signs.list(dialect),
+                dialect: list(dialect, headers, query),
                 model: Some(decode(prefix)),
                 wants_list: dialect.lists_models() && entry.is_none(),
             });
         }
     }
     Err(Unknown {
-        dialect: signs.guess(path),
+        dialect: guess(path, headers, query),
     })
-}
-
-fn operation(path: &str) -> Option<(Dialect, Option<Cow<'_, str>>)> {
-    let dialect = match path {
-        "/v1/chat/completions" => Dialect::OpenAiChat,
-        "/v1/messages" => Dialect::Anthropic,
-        "/v1/completions" => Dialect::OpenAiCompletions,
-        "/v1/embeddings" => Dialect::OpenAiEmbeddings,
-        "/v1/models" => Dialect::OpenAiModels,
-        "/v1beta/models" => Dialect::GeminiModels,
-        "/v1/responses" => Dialect::Responses,
-        "/v1/messages/count_tokens" => Dialect::AnthropicCountTokens,
-        "/v2/chat" => Dialect::Cohere,
-        _ => return in_models(path),
-    };
-    Some((dialect, None))
-}
-
-/// `/v1beta/models/{model}:operation`, and `/v1/models/{model}` with or without one.
-fn in_models(path: &str) -> Option<(Dialect, Option<Cow<'_, str>>)> {
-    let (rest, list) = match path.strip_prefix("/v1beta/models/") {
-        Some(rest) => (rest, Dialect::GeminiModels),
-        None => (path.strip_prefix("/v1/models/")?, Dialect::OpenAiModels),
-    };
-    if let Some((model, operation)) = rest.rsplit_once(':') {
-        let dialect = match operation {
-            "generateContent" => Some(Dialect::GeminiGenerate),
-            "streamGenerateContent" => Some(Dialect::GeminiStream),
-            "countTokens" => Some(Dialect::GeminiCountTokens),
-            "embedContent" => Some(Dialect::GeminiEmbed),
-            "batchEmbedContents" => Some(Dialect::GeminiEmbedBatch),
-            // Elsewhere a colon may be part of a name.
-            _ if list == Dialect::GeminiModels => return None,
-            _ => None,
-        };
-        if let (Some(dialect), false) = (dialect, model.is_empty()) {
-            return Some((dialect, Some(decode(model))));
-        }
-    }
-    (!rest.is_empty()).then(|| (list, Some(decode(rest))))
-}
-
-/// What tells whose package is calling, where the path does not.
-struct Signs<'a> {
-    headers: &'a HeaderMap,
-    query: Option<&'a str>,
-}
-
-impl Signs<'_> {
-    fn of_anthropic(&self) -> bool {
-        self.headers.contains_key(ANTHROPIC_HEADER)
-    }
-
-    /// Google's clients may put the key into the query instead.
-    fn of_gemini(&self) -> bool {
-        self.headers.contains_key(GEMINI_HEADER) || self.query.and_then(query::key).is_some()
-    }
-
-    /// Three vendors list their models at one path; what only their own packages send tells which
-    /// list is wanted. Other operations stay what they are.
-    fn list(&self, dialect: Dialect) -> Dialect {
-        match dialect {
-            Dialect::OpenAiModels if self.of_anthropic() => Dialect::AnthropicModels,
-            Dialect::OpenAiModels if self.of_gemini() => Dialect::GeminiModels,
-            other => other,
-        }
-    }
-
-    fn guess(&self, path: &str) -> Dialect {
-        if self.of_anthropic() || path.contains("/v1/messages") {
-            Dialect::Anthropic
-        } else if self.of_gemini()
-            || ["/v1beta/", ":generateContent", ":streamGenerateContent"]
-                .iter()
-                .any(|part| path.contains(part))
-        {
-            Dialect::GeminiGenerate
-        } else if path.contains("/v2/") {
-            Dialect::Cohere
-        } else {
-            Dialect::OpenAiChat
-        }
-    }
 }
 
 /// The path before and from the slash that ends the given number of segments.
@@ -234,92 +134,92 @@ mod tests {
     fn paths_name_their_operation_and_model() {
         let model = |name: &str| Some(name.to_owned());
         for (path, expected) in [
-            ("/v1/chat/completions", Some((Dialect::OpenAiChat, None))),
-            ("/v1/messages", Some((Dialect::Anthropic, None))),
+            ("/v1/chat/completions", Some((Dialect::OPENAI_CHAT, None))),
+            ("/v1/messages", Some((Dialect::ANTHROPIC, None))),
             (
                 "/v1/messages/count_tokens",
-                Some((Dialect::AnthropicCountTokens, None)),
+                Some((Dialect::ANTHROPIC_COUNT_TOKENS, None)),
             ),
             (
                 "/sonnet/v1/messages",
-                Some((Dialect::Anthropic, model("sonnet"))),
+                Some((Dialect::ANTHROPIC, model("sonnet"))),
             ),
             (
                 "/anthropic-main/sonnet/v1/messages",
-                Some((Dialect::Anthropic, model("anthropic-main/sonnet"))),
+                Some((Dialect::ANTHROPIC, model("anthropic-main/sonnet"))),
             ),
             (
                 "/gpt/v1/chat/completions",
-                Some((Dialect::OpenAiChat, model("gpt"))),
+                Some((Dialect::OPENAI_CHAT, model("gpt"))),
             ),
             (
                 "/a%20b/v1/chat/completions",
-                Some((Dialect::OpenAiChat, model("a b"))),
+                Some((Dialect::OPENAI_CHAT, model("a b"))),
             ),
             (
                 "/v1beta/models/gem:streamGenerateContent",
-                Some((Dialect::GeminiStream, model("gem"))),
+                Some((Dialect::GEMINI_STREAM, model("gem"))),
             ),
             (
                 "/v1/models/gem:countTokens",
-                Some((Dialect::GeminiCountTokens, model("gem"))),
+                Some((Dialect::GEMINI_COUNT_TOKENS, model("gem"))),
             ),
-            ("/v1/models", Some((Dialect::OpenAiModels, None))),
+            ("/v1/models", Some((Dialect::OPENAI_MODELS, None))),
             (
                 "/v1/models/gpt",
-                Some((Dialect::OpenAiModels, model("gpt"))),
+                Some((Dialect::OPENAI_MODELS, model("gpt"))),
             ),
-            ("/v2/chat", Some((Dialect::Cohere, None))),
+            ("/v2/chat", Some((Dialect::COHERE, None))),
             (
                 "/v1beta/models/gem:batchEmbedContents",
-                Some((Dialect::GeminiEmbedBatch, model("gem"))),
+                Some((Dialect::GEMINI_EMBED_BATCH, model("gem"))),
             ),
             (
                 "/v1beta/models/main/gem:generateContent",
-                Some((Dialect::GeminiGenerate, model("main/gem"))),
+                Some((Dialect::GEMINI_GENERATE, model("main/gem"))),
             ),
             (
                 "/gem/v1beta/models/any:generateContent",
-                Some((Dialect::GeminiGenerate, model("gem"))),
+                Some((Dialect::GEMINI_GENERATE, model("gem"))),
             ),
             (
                 "/main/gem/v1/models/any:streamGenerateContent",
-                Some((Dialect::GeminiStream, model("main/gem"))),
+                Some((Dialect::GEMINI_STREAM, model("main/gem"))),
             ),
             (
                 "/main/gem/v2/chat",
-                Some((Dialect::Cohere, model("main/gem"))),
+                Some((Dialect::COHERE, model("main/gem"))),
             ),
-            ("/v1beta/models", Some((Dialect::GeminiModels, None))),
+            ("/v1beta/models", Some((Dialect::GEMINI_MODELS, None))),
             (
                 "/v1beta/models/gem",
-                Some((Dialect::GeminiModels, model("gem"))),
+                Some((Dialect::GEMINI_MODELS, model("gem"))),
             ),
             (
                 "/v1/models/llama3:8b",
-                Some((Dialect::OpenAiModels, model("llama3:8b"))),
+                Some((Dialect::OPENAI_MODELS, model("llama3:8b"))),
             ),
             ("/v1beta/models/gem:bake", None),
             (
                 "/a/v1beta/models/gem",
-                Some((Dialect::GeminiModels, model("a"))),
+                Some((Dialect::GEMINI_MODELS, model("a"))),
             ),
-            ("/a/v1/models", Some((Dialect::OpenAiModels, model("a")))),
+            ("/a/v1/models", Some((Dialect::OPENAI_MODELS, model("a")))),
             (
                 "/p/a/v1beta/models",
-                Some((Dialect::GeminiModels, model("p/a"))),
+                Some((Dialect::GEMINI_MODELS, model("p/a"))),
             ),
             ("/", None),
             ("/v1", None),
-            ("//v1/messages", Some((Dialect::Anthropic, None))),
-            ("/v1//messages/", Some((Dialect::Anthropic, None))),
+            ("//v1/messages", Some((Dialect::ANTHROPIC, None))),
+            ("/v1//messages/", Some((Dialect::ANTHROPIC, None))),
             (
                 "/sonnet//v1/messages",
-                Some((Dialect::Anthropic, model("sonnet"))),
+                Some((Dialect::ANTHROPIC, model("sonnet"))),
             ),
             ("/a/b/c/v1/messages", None),
-            ("/v1/chat/completions/", Some((Dialect::OpenAiChat, None))),
-            ("/v1/models/", Some((Dialect::OpenAiModels, None))),
+            ("/v1/chat/completions/", Some((Dialect::OPENAI_CHAT, None))),
+            ("/v1/models/", Some((Dialect::OPENAI_MODELS, None))),
             ("//", None),
         ] {
             assert_eq!(found(path), expected, "{path}");
@@ -331,7 +231,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         assert_eq!(
             route("/x", &headers, None).unwrap_err().dialect,
-            Dialect::OpenAiChat
+            Dialect::OPENAI_CHAT
         );
         headers.insert(
             "anthropic-version",
@@ -339,16 +239,16 @@ mod tests {
         );
         assert_eq!(
             route("/x", &headers, None).unwrap_err().dialect,
-            Dialect::Anthropic
+            Dialect::ANTHROPIC
         );
     }
 
     #[test]
     fn list_of_models_is_the_one_the_callers_package_reads() {
         for (header, expected) in [
-            ("anthropic-version", Dialect::AnthropicModels),
-            ("x-goog-api-key", Dialect::GeminiModels),
-            ("authorization", Dialect::OpenAiModels),
+            ("anthropic-version", Dialect::ANTHROPIC_MODELS),
+            ("x-goog-api-key", Dialect::GEMINI_MODELS),
+            ("authorization", Dialect::OPENAI_MODELS),
         ] {
             let name = http::HeaderName::from_static(header);
             let headers = HeaderMap::from_iter([(name, http::HeaderValue::from_static("x"))]);
@@ -358,7 +258,7 @@ mod tests {
             }
         }
         let found = route("/v1/models", &HeaderMap::new(), Some("a=b&key=x"));
-        assert_eq!(found.unwrap().dialect, Dialect::GeminiModels);
+        assert_eq!(found.unwrap().dialect, Dialect::GEMINI_MODELS);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why an answer broke off, and whether the caller may hear of it in the lane's own words.
 
-use lanekeeper_protocol::classify::{Disposition, Verdict};
+use lanekeeper_protocol::verdict::{Disposition, Verdict};
 
 /// Why an answer broke.
 pub(super) struct Death {

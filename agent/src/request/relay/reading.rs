@@ -5,9 +5,10 @@
 use super::Relay;
 use super::death::{Death, speaks_for_itself};
 use lanekeeper_breaker::CauseKind;
-use lanekeeper_protocol::classify::{Rules, Verdict};
-use lanekeeper_protocol::frames::{self, FrameKind};
+use lanekeeper_protocol::frame::{self, FrameKind};
 use lanekeeper_protocol::sse::{self, SseReader};
+use lanekeeper_protocol::vendor;
+use lanekeeper_protocol::verdict::{Rules, Verdict};
 
 /// What became of a frame.
 pub(super) enum Next {
@@ -68,7 +69,7 @@ impl Relay {
         if attempt.trace().is_some() {
             return;
         }
-        let run = frames::plain_run(attempt.lane().provider.protocol, reader.ahead());
+        let run = frame::plain_run(vendor(attempt.lane().provider.protocol), reader.ahead());
         if run > 0 {
             reader.keep_ahead(run);
             self.silence.end();
@@ -94,14 +95,14 @@ impl Relay {
             Some((attempt, _)) => {
                 let provider = &attempt.lane().provider;
                 let rules = Rules {
-                    protocol: provider.protocol,
+                    vendor: vendor(provider.protocol),
                     error_map: &provider.error_map,
                     passthrough: self.origin.passthrough,
                 };
                 if self.awaits_content {
-                    frames::classify(rules, self.origin.dialect, frame)
+                    frame::classify(rules, self.origin.dialect, frame)
                 } else {
-                    frames::watch(rules, self.origin.dialect, frame)
+                    frame::watch(rules, self.origin.dialect, frame)
                 }
             }
             None => FrameKind::Content,
@@ -123,7 +124,7 @@ impl Relay {
             FrameKind::Finish { .. } => {
                 self.finished = true;
                 self.progress();
-                if frames::closes_by_finish(self.origin.dialect.protocol()) {
+                if frame::closes_by_finish(self.origin.dialect.vendor()) {
                     self.closed = true;
                     self.silence.restart();
                 }
@@ -139,7 +140,7 @@ impl Relay {
 
     /// Something of the answer came. Nothing behind its closing frame is part of it.
     fn progress(&mut self) {
-        if !self.closed || frames::closes_by_finish(self.origin.dialect.protocol()) {
+        if !self.closed || frame::closes_by_finish(self.origin.dialect.vendor()) {
             self.silence.end();
         }
     }

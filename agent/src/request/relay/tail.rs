@@ -3,8 +3,8 @@
 //! Some services send a comment, another protocol's closing frame or a report of usage behind their
 //! own. That passes; whoever goes on for ever is cut off, and the answer is as whole as before.
 
-use lanekeeper_protocol::Protocol;
-use lanekeeper_protocol::frames;
+use lanekeeper_protocol::Vendor;
+use lanekeeper_protocol::frame;
 
 /// Bytes that may follow the closing frame.
 const TAIL_MAX_BYTES: usize = 16 * 1024;
@@ -19,8 +19,8 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    pub(super) const fn new(protocol: Protocol) -> Self {
-        let left = if frames::closes_by_finish(protocol) {
+    pub(super) fn new(vendor: &dyn Vendor) -> Self {
+        let left = if frame::closes_by_finish(vendor) {
             LOOSE_TAIL_MAX_BYTES
         } else {
             TAIL_MAX_BYTES

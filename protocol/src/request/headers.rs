@@ -1,0 +1,310 @@
+//! Which headers cross the agent, in both directions.
+//!
+//! A header is dropped upstream for one of three reasons: it describes this hop only, it is a
+//! credential that belongs to the caller or to another provider, or it tells the provider who the
+//! caller is. Everything else passes, so that vendor features work without the agent knowing them.
+
+use bytes::BytesMut;
+use http::Version;
+use http::header::{
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING,
+};
+use lanekeeper_model::gateway::BaseUrl;
+
+use crate::dialect::Vendor;
+use crate::request::credentials;
+
+/// What is wrong with a request that has both, as text for a 400 answer.
+pub const BOTH_LENGTHS: &str = "the request has both content-length and transfer-encoding";
+/// Prefix of the agent's own headers, which an upstream or a caller must not be able to forge.
+pub const OWN_PREFIX: &str = "x-lanekeeper-";
+
+/// A provider's headers that cannot be sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HeaderError {
+    /// A configured name is no header name.
+    #[error("\"{0}\" is no valid header name")]
+    Name(String),
+    /// A configured value has bytes that no header can carry. The value is not shown.
+    #[error("the value of header \"{0}\" has bytes that a header cannot carry")]
+    Value(String),
+    /// The key has bytes that no header can carry. It is not shown.
+    #[error("the api key has bytes that a header cannot carry")]
+    Credential,
+}
+
+/// The headers every request to a provider gets, made once per configuration.
+#[derive(Clone, Debug)]
+pub struct ProviderHeaders {
+    vendor: &'static dyn Vendor,
+    host: HeaderValue,
+    extra: Vec<(HeaderName, HeaderValue)>,
+    /// Marked sensitive, so that no debug output shows it.
+    credential: Option<(HeaderName, HeaderValue)>,
+}
+
+impl ProviderHeaders {
+    /// Prepares a provider's headers; `api_key` is the resolved secret, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// A name or value that HTTP cannot carry.
+    pub fn new(
+        vendor: &'static dyn Vendor,
+        base_url: &BaseUrl,
+        extra: &[(String, String)],
+        api_key: Option<&str>,
+    ) -> Result<Self, HeaderError> {
+        let authority = base_url.authority();
+        let host =
+            HeaderValue::from_str(&authority).map_err(|_| HeaderError::Value("host".to_owned()))?;
+        let extra = extra
+            .iter()
+            .map(|(name, value)| {
+                let value =
+                    HeaderValue::from_str(value).map_err(|_| HeaderError::Value(name.clone()))?;
+                let name = HeaderName::from_bytes(name.as_bytes())
+                    .map_err(|_| HeaderError::Name(name.clone()))?;
+                Ok((name, value))
+            })
+            .collect::<Result<Vec<_>, HeaderError>>()?;
+        let credential = api_key
+            .map(|key| credential(vendor, key.trim()))
+            .transpose()?;
+        Ok(Self {
+            vendor,
+            host,
+            extra,
+            credential,
+        })
+    }
+}
+
+fn credential(vendor: &dyn Vendor, key: &str) -> Result<(HeaderName, HeaderValue), HeaderError> {
+    let (name, prefix) = vendor.key_header();
+    let value = if prefix.is_empty() {
+        HeaderValue::from_str(key)
+    } else {
+        HeaderValue::try_from(format!("{prefix}{key}"))
+    };
+    let mut value = value.map_err(|_| HeaderError::Credential)?;
+    value.set_sensitive(true);
+    Ok((HeaderName::from_static(name), value))
+}
+
+/// Whose credential a request carries upstream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credential {
+    /// The provider's configured key.
+    Own,
+    /// The caller's own key, in the header of the provider's protocol, and no other.
+    Passthrough,
+}
+
+/// The headers of an upstream request. `content-length` is left to the body.
+#[must_use]
+pub fn upstream_request(
+    caller: &HeaderMap,
+    provider: &ProviderHeaders,
+    credential: Credential,
+) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(caller.len() + provider.extra.len() + 2);
+    headers.insert(HOST, provider.host.clone());
+    let named = Named::by_connection(caller);
+    for (name, value) in caller {
+        let text = name.as_str();
+        let passes = !stays_here(text)
+            && (!credentials::is_header(provider.vendor, text)
+                || (credential == Credential::Passthrough && provider.vendor.owns_header(text)));
+        if passes && !named.contains(text) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    // A compressed stream could not be judged frame by frame.
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    if !headers.contains_key(CONTENT_TYPE) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    for (name, value) in &provider.extra {
+        headers.insert(name.clone(), value.clone());
+    }
+    if let Some((name, value)) = provider.vendor.required_header()
+        && !headers.contains_key(name)
+    {
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_static(value),
+        );
+    }
+    if let (Credential::Own, Some((name, value))) = (credential, &provider.credential) {
+        headers.insert(name.clone(), value.clone());
+    }
+    headers
+}
+
+/// The headers of an answer on their way back to the caller. `content-length` stays, but for event
+/// streams, to which the agent may have to add an error event.
+#[must_use]
+pub fn downstream_response(mut headers: HeaderMap) -> HeaderMap {
+    let named = Named::by_connection(&headers);
+    let dropped: Vec<HeaderName> = headers
+        .keys()
+        .filter(|name| {
+            let text = name.as_str();
+            is_hop_by_hop(text)
+                || named.contains(text)
+                || text.starts_with(OWN_PREFIX)
+                || matches!(text, "set-cookie" | "set-cookie2" | "alt-svc")
+        })
+        .cloned()
+        .collect();
+    for name in dropped {
+        headers.remove(name);
+    }
+    if is_event_stream(&headers) {
+        headers.remove(CONTENT_LENGTH);
+    }
+    headers
+}
+
+/// Copies all values into one small piece of memory. As they came they are parts of a network buffer,
+/// which is kept as long as one of them is.
+pub fn detach(headers: &mut HeaderMap) {
+    let len = headers.values().map(HeaderValue::len).sum();
+    let mut joined = BytesMut::with_capacity(len);
+    for value in headers.values() {
+        joined.extend_from_slice(value.as_bytes());
+    }
+    let mut rest = joined.freeze();
+    for value in headers.values_mut() {
+        let copy = rest.split_to(value.len());
+        if let Ok(mut copy) = HeaderValue::from_maybe_shared(copy) {
+            copy.set_sensitive(value.is_sensitive());
+            *value = copy;
+        }
+    }
+}
+
+/// True when the body is a server-sent event stream.
+#[must_use]
+pub fn is_event_stream(headers: &HeaderMap) -> bool {
+    const MEDIA_TYPE: &[u8] = b"text/event-stream";
+    headers.get(CONTENT_TYPE).is_some_and(|value| {
+        let head = value.as_bytes().get(..MEDIA_TYPE.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(MEDIA_TYPE))
+    })
+}
+
+/// Why a request's length cannot be trusted: two readers of it could see two bodies. The text is
+/// fit for a 400 answer.
+#[must_use]
+pub fn conflicting_length(headers: &HeaderMap) -> Option<&'static str> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let first = lengths.next();
+    if let Some(first) = first {
+        if headers.contains_key(TRANSFER_ENCODING) {
+            return Some(BOTH_LENGTHS);
+        }
+        if first.is_empty() || !first.as_bytes().iter().all(u8::is_ascii_digit) {
+            return Some("content-length is not a number");
+        }
+        if lengths.any(|other| other != first) {
+            return Some("the request has several content-length headers that differ");
+        }
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    let chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    match (codings.next(), codings.next()) {
+        (None, _) => None,
+        (Some(only), None) if chunked(only) => None,
+        _ => Some("transfer-encoding must be exactly \"chunked\""),
+    }
+}
+
+/// What is wrong with the request's `Host` (RFC 9112, 3.2): every HTTP/1.1 request names one host,
+/// and none names two, or a proxy before the agent could have routed by another one. The text is
+/// fit for a 400 answer.
+#[must_use]
+pub fn host_fault(version: Version, headers: &HeaderMap) -> Option<&'static str> {
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (None, _) if version == Version::HTTP_11 => Some("the request has no host header"),
+        (Some(_), Some(_)) => Some("the request has several host headers"),
+        _ => None,
+    }
+}
+
+/// Headers that speak about one connection (RFC 9110, 7.6.1), and those a proxy must answer itself.
+fn is_hop_by_hop(name: &str) -> bool {
+    matches!(
+        name,
+        "connection"
+            | "keep-alive"
+            | "proxy-authenticate"
+            | "proxy-authentication-info"
+            | "proxy-authorization"
+            | "proxy-connection"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+            | "http2-settings"
+    )
+}
+
+/// Request headers that end at the agent.
+fn stays_here(name: &str) -> bool {
+    is_hop_by_hop(name)
+        || matches!(
+            name,
+            "host"
+                | "content-length"
+                | "expect"
+                | "accept-encoding"
+                | "origin"
+                | "referer"
+                | "forwarded"
+                | "via"
+                | "x-real-ip"
+                | "x-client-ip"
+                | "true-client-ip"
+                | "x-request-id"
+                | "x-session-id"
+        )
+        || ["x-forwarded-", "cf-", "sec-", "proxy-", OWN_PREFIX]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}
+
+/// What most connections say, which is no header name that is not hop-by-hop anyway.
+const fn is_usual(option: &[u8]) -> bool {
+    option.eq_ignore_ascii_case(b"keep-alive") || option.eq_ignore_ascii_case(b"close")
+}
+
+/// The header names that `Connection` declares to be of this hop.
+struct Named(Vec<String>);
+
+impl Named {
+    fn by_connection(headers: &HeaderMap) -> Self {
+        let names = headers
+            .get_all(CONNECTION)
+            .iter()
+            // Nearly always it is one of these alone.
+            .filter(|value| !is_usual(value.as_bytes()))
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+            // Most requests name only these two, which are hop-by-hop or no header at all.
+            .filter(|name| !name.is_empty() && !is_usual(name.as_bytes()))
+            .map(str::to_ascii_lowercase);
+        Self(names.collect())
+    }
+
+    fn contains(&self, name: &str) -> bool {
+        self.0.iter().any(|named| named == name)
+    }
+}
+
+#[cfg(test)]
+mod tests;
