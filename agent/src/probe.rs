@@ -66,6 +66,8 @@ async fn ask(client: &Client, lane: &Lane, timeout: Duration) -> Finding {
     let bounds = Bounds {
         head: deadline,
         content: deadline,
+        request: deadline,
+        idle: timeout,
         hold: Duration::ZERO,
     };
     let asked = request::of(lane.provider.protocol, &lane.upstream_model);
@@ -83,9 +85,11 @@ async fn ask(client: &Client, lane: &Lane, timeout: Duration) -> Finding {
         _ if key != lane.provider.credential.fingerprint() => ProbeOutcome::Void,
         // Without a key of its own the agent cannot say that the key is bad.
         Disposition::HardDownAuth if key.is_none() => ProbeOutcome::Misconfigured,
-        Disposition::Transient | Disposition::HardDownAuth | Disposition::HardDownBilling => {
-            ProbeOutcome::Failed
-        }
+        Disposition::Transient
+        | Disposition::HardDownAuth
+        | Disposition::HardDownBilling
+        | Disposition::HardDownModel => ProbeOutcome::Failed,
+        Disposition::Local | Disposition::Neutral => ProbeOutcome::Void,
         Disposition::ClientFault
         | Disposition::ContextLength
         | Disposition::Empty

@@ -43,13 +43,18 @@ impl Proof {
                 cause: verdict.cause,
                 retry_after: verdict.retry_after,
             },
-            Disposition::HardDownAuth | Disposition::HardDownBilling => Self::HardDown {
+            Disposition::HardDownAuth
+            | Disposition::HardDownBilling
+            | Disposition::HardDownModel => Self::HardDown {
                 cause: verdict.cause,
             },
             Disposition::ClientFault => Self::ClientFault {
                 status: verdict.status.unwrap_or(400),
             },
-            Disposition::ContextLength | Disposition::Empty => Self::Neutral,
+            Disposition::ContextLength
+            | Disposition::Neutral
+            | Disposition::Local
+            | Disposition::Empty => Self::Neutral,
         }
     }
 

@@ -17,6 +17,8 @@ names! {
         Auth = "auth",
         /// The account has no money left.
         Billing = "billing",
+        /// The provider does not have the model that the operator named.
+        ModelMissing = "model_missing",
         /// The name did not resolve.
         Dns = "dns",
         /// No connection could be made.

@@ -186,6 +186,13 @@ pub trait Vendor: fmt::Debug + Send + Sync {
         None
     }
 
+    /// True when a sentence says that a model does not exist. `text` is in lower case and `status`
+    /// is 400 or 404.
+    fn says_model_missing(&self, status: u16, text: &str) -> bool {
+        let _ = (status, text);
+        false
+    }
+
     /// The status for which a code stands when it travels inside a 200.
     fn status_of(&self, code: &str) -> Option<u16> {
         let _ = code;

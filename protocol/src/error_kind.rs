@@ -13,6 +13,25 @@ const SHUTDOWN_RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Retry-After of an agent without room: running requests end all the time.
 const BUSY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// What gateways of this kind call themselves in `via`.
+pub const PSEUDONYM: &str = "lanekeeper";
+
+/// Why no lane served a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// The agent takes no request at the moment.
+    Unready,
+    /// No lane was asked: the breakers are open, budgets spent or keys missing.
+    CircuitOpen,
+    /// No lane was asked: all of them are at work.
+    LanesBusy,
+    /// Lanes were asked and failed.
+    UpstreamFailed {
+        /// The status of the last one, where it answered.
+        status: Option<u16>,
+    },
+}
+
 /// Something the agent has to tell the caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
@@ -78,6 +97,8 @@ pub enum ErrorKind {
     Exhausted {
         /// When the first one may be able to.
         retry_after: Duration,
+        /// What is short.
+        shortage: Shortage,
     },
     /// 504: the time for all attempts together is over.
     Timeout,
@@ -141,7 +162,12 @@ impl ErrorKind {
             Self::Busy => "busy",
             Self::RateLimited { .. } => "rate_limit_exceeded",
             Self::Unsupported { .. } => "unsupported_operation",
-            Self::Exhausted { .. } => "no_lane_available",
+            Self::Exhausted { shortage, .. } => match shortage {
+                Shortage::Unready => "no_lane_available",
+                Shortage::CircuitOpen => "circuit_open",
+                Shortage::LanesBusy => "lanes_busy",
+                Shortage::UpstreamFailed { .. } => "upstream_failed",
+            },
             Self::Timeout => "gateway_timeout",
             Self::UpstreamAuth => "upstream_credential_refused",
             Self::BadGateway => "bad_gateway",
@@ -198,10 +224,33 @@ impl ErrorKind {
                 "Too many requests. Try again in {} s.",
                 whole_seconds(*retry_after)
             ),
-            Self::Exhausted { retry_after } => format!(
-                "No lane can serve this model at the moment. Try again in {} s.",
-                whole_seconds(*retry_after)
-            ),
+            Self::Exhausted {
+                retry_after,
+                shortage,
+            } => {
+                let why = match shortage {
+                    Shortage::Unready => "This gateway instance takes no request at the moment.",
+                    Shortage::CircuitOpen => {
+                        "Every lane of this model is benched by its breaker, out of budget or \
+                         without a key; none was asked."
+                    }
+                    Shortage::LanesBusy => "Every lane of this model is busy; none was asked.",
+                    Shortage::UpstreamFailed { status: None } => {
+                        "Every lane of this model that was asked failed; the last one gave no \
+                         answer."
+                    }
+                    Shortage::UpstreamFailed {
+                        status: Some(status),
+                    } => {
+                        return format!(
+                            "Every lane of this model that was asked failed; the last one \
+                             answered {status}. Try again in {} s.",
+                            whole_seconds(*retry_after)
+                        );
+                    }
+                };
+                format!("{why} Try again in {} s.", whole_seconds(*retry_after))
+            }
             Self::Timeout => "No answer began within the time allowed. Try again.".to_owned(),
             Self::UpstreamAuth => "The provider refused the gateway's own credential for this \
                                    model. The gateway's operator must replace it; your key is not \
@@ -223,7 +272,7 @@ impl ErrorKind {
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::RateLimited { retry_after } | Self::Exhausted { retry_after } => {
+            Self::RateLimited { retry_after } | Self::Exhausted { retry_after, .. } => {
                 Some(*retry_after)
             }
             Self::ShuttingDown => Some(SHUTDOWN_RETRY_AFTER),

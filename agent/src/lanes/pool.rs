@@ -30,6 +30,8 @@ pub(crate) struct Pool {
     pub(crate) strategy: Strategy,
     /// Silence before the first content after which a stream is opened to its caller.
     pub(crate) keepalive_after: Option<Duration>,
+    /// The last lane's own answer is relayed when every member failed.
+    pub(crate) relays_last_error: bool,
     pub(crate) failover: Failover,
     pub(crate) affinity: Option<Affinity>,
     pub(crate) on_exhausted: OnExhausted,

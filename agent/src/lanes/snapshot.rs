@@ -11,10 +11,12 @@ use crate::lanes::cells::CellSlot;
 use crate::lanes::lane::Lane;
 use crate::lanes::pool::Pool;
 use crate::lanes::provider::Provider;
+use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::gateway::{Cors, Limits, Pattern};
 use lanekeeper_model::{ConfigSource, PoolName};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// Which revision is served, and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,11 +65,29 @@ impl Snapshot {
     }
 
     /// Everything that keeps a part of the revision from working here.
-    pub(crate) fn problems(&self) -> Vec<String> {
+    pub(crate) fn problems(&self, now: Instant) -> Vec<String> {
         let missing = self.providers.iter().filter_map(|provider| {
             let reason = provider.dead_reason(false)?;
             Some(format!("providers.{}: {reason}", provider.name))
         });
-        missing.chain(self.unserved.iter().cloned()).collect()
+        let lacking = self.lanes.iter().filter(|lane| {
+            let mut cells = lane.cells.iter().map(|cell| cell.view(now));
+            cells.any(|view| {
+                view.cause
+                    .is_some_and(|it| it.kind == CauseKind::ModelMissing)
+            })
+        });
+        let lacking = lacking.map(|lane| {
+            format!(
+                "models.{}: {} says that it has no model \"{}\"",
+                lane.name(),
+                lane.provider.name,
+                lane.upstream_model
+            )
+        });
+        missing
+            .chain(lacking)
+            .chain(self.unserved.iter().cloned())
+            .collect()
     }
 }

@@ -17,10 +17,10 @@ use crate::request::held_open;
 use crate::request::ingress::budget::Share;
 use crate::request::reply::{self, Body, Provenance, RequestId};
 use crate::upstream::Client;
-use http::{HeaderValue, Response};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::UpstreamCredentials;
-use lanekeeper_protocol::error_body::ErrorKind;
+use lanekeeper_protocol::error_body::{ErrorKind, Shortage};
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -66,6 +66,12 @@ struct Progress {
     lane: Option<HeaderValue>,
     degraded: Option<&'static str>,
     last: Last,
+    /// The status of the last lane that answered.
+    last_status: Option<u16>,
+    /// The last lane's own answer, where the pool may relay it.
+    last_answer: Option<Box<Answer>>,
+    /// The limits that the last lane named with a 429.
+    limits: HeaderMap,
 }
 
 /// What the last attempt ended with.
@@ -82,6 +88,12 @@ enum Last {
     Auth,
     /// The request is too long; the lane's own message.
     TooLong(Option<Box<Answer>>),
+    /// The provider does not have the operator's model; its own answer.
+    ModelMissing(Option<Box<Answer>>),
+    /// The time for the whole request was over while the lane lived.
+    OutOfTime,
+    /// The agent itself had no room for an attempt.
+    Local,
 }
 
 /// What one attempt leads to.
@@ -265,6 +277,8 @@ impl Route<'_> {
             // Content cannot come before the headers.
             head: until(member.timeouts.headers(self.job.asked.streams)).min(content),
             content,
+            request: self.deadline,
+            idle: member.timeouts.idle,
             hold: self.pool.failover.hold,
         }
     }
@@ -278,7 +292,16 @@ impl Route<'_> {
             last => last,
         };
         let (kind, outcome) = match last {
-            Last::TooLong(Some(words)) => return self.relay_words(*words, request),
+            Last::TooLong(Some(answer)) | Last::ModelMissing(Some(answer)) => {
+                return self.relay_last(*answer, request, RequestOutcome::ClientFault);
+            }
+            Last::Failed | Last::RateLimited(_)
+                if let Some(answer) = self.progress.last_answer.take() =>
+            {
+                return self.relay_last(*answer, request, RequestOutcome::Exhausted);
+            }
+            Last::OutOfTime => (ErrorKind::Timeout, RequestOutcome::Failed),
+            Last::Local => (ErrorKind::Busy, RequestOutcome::Failed),
             Last::TooLong(None) => (
                 ErrorKind::BadRequest {
                     message: "The request is too long for every lane of this model.".to_owned(),
@@ -293,33 +316,49 @@ impl Route<'_> {
                 },
                 RequestOutcome::Exhausted,
             ),
-            Last::Failed => (
+            Last::Failed | Last::ModelMissing(None) => (
                 ErrorKind::Exhausted {
                     retry_after: soonest.unwrap_or(RETRY_AFTER_UNBENCHED),
+                    shortage: Shortage::UpstreamFailed {
+                        status: self.progress.last_status,
+                    },
                 },
                 RequestOutcome::Exhausted,
             ),
             Last::None => (
                 ErrorKind::Exhausted {
                     retry_after: soonest.unwrap_or(RETRY_AFTER_UNKNOWN),
+                    shortage: exhaustion.shortage(),
                 },
                 RequestOutcome::Exhausted,
             ),
         };
-        let response = self.refuse(&kind);
+        let mut response = self.refuse(&kind);
+        if let Some(status) = self.progress.last_status {
+            let status = HeaderValue::from(status);
+            response.headers_mut().insert(reply::X_LAST_STATUS, status);
+        }
+        if response.status() == StatusCode::TOO_MANY_REQUESTS {
+            response.headers_mut().extend(self.progress.limits.drain());
+        }
         request.end(outcome);
         response
     }
 
-    /// Relays what a lane said to a request that suits no lane.
-    fn relay_words(&self, words: Answer, request: RequestGuard) -> Response<Body> {
-        let body = match words.body {
+    /// Relays a lane's own answer to a request that no lane served.
+    fn relay_last(
+        &self,
+        answer: Answer,
+        request: RequestGuard,
+        outcome: RequestOutcome,
+    ) -> Response<Body> {
+        let body = match answer.body {
             AnswerBody::Whole(bytes) => Body::Whole(Some(bytes)),
             AnswerBody::Running(_) => Body::Whole(None),
         };
-        let mut response = reply::relay(words.head, body, &self.job.request_id);
+        let mut response = reply::relay(answer.head, body, &self.job.request_id);
         reply::mark(&mut response, &self.provenance());
-        request.end(RequestOutcome::ClientFault);
+        request.end(outcome);
         response
     }
 

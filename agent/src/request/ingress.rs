@@ -26,7 +26,7 @@ use futures_util::FutureExt as _;
 use http::{HeaderMap, Method, Request, Response, Uri, request};
 use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
-use lanekeeper_protocol::error_body::ErrorKind;
+use lanekeeper_protocol::error_body::{ErrorKind, Shortage};
 use lanekeeper_protocol::rewrite::ModelPlaces;
 use lanekeeper_protocol::{Dialect, Operation, Protocol, headers, locate};
 use lanekeeper_serve::{ConflictingLength, UnreadHead};
@@ -174,6 +174,7 @@ async fn answer(
     let busy = |reason: &'static str| {
         worker.count_refusal(reason);
         let kind = ErrorKind::Exhausted {
+            shortage: Shortage::Unready,
             retry_after: BUSY_RETRY_AFTER,
         };
         reply::refuse(dialect, &kind, id)

@@ -18,6 +18,12 @@ use std::task::{Context, Poll};
 pub(crate) const X_LANE: HeaderName = HeaderName::from_static("x-lanekeeper-lane");
 pub(crate) const X_ATTEMPTS: HeaderName = HeaderName::from_static("x-lanekeeper-attempts");
 pub(crate) const X_DEGRADED: HeaderName = HeaderName::from_static("x-lanekeeper-degraded");
+/// The status of the last lane that failed a request.
+pub(crate) const X_LAST_STATUS: HeaderName = HeaderName::from_static("x-lanekeeper-last-status");
+/// What names the request at the provider.
+const X_UPSTREAM_REQUEST_ID: HeaderName =
+    HeaderName::from_static("x-lanekeeper-upstream-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
@@ -177,7 +183,10 @@ pub(crate) fn relay(head: response::Parts, body: Body, id: &RequestId) -> Respon
     if matches!(response.body(), Body::Whole(_)) {
         headers.remove(http::header::CONTENT_LENGTH);
     }
-    headers.insert(X_REQUEST_ID, id.header());
+    let upstream_id = headers.insert(X_REQUEST_ID, id.header());
+    if let Some(upstream_id) = upstream_id.or_else(|| headers.get(REQUEST_ID).cloned()) {
+        headers.insert(X_UPSTREAM_REQUEST_ID, upstream_id);
+    }
     *response.headers_mut() = headers;
     response
 }

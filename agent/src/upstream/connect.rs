@@ -63,6 +63,9 @@ async fn dial(target: &Target, addresses: Vec<SocketAddr>) -> Result<(TcpStream,
         let began = clock::now();
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(tcp)) => return Ok((tcp, clock::now().saturating_duration_since(began))),
+            Ok(Err(error)) if is_local(&error) => {
+                return Err(Error::new(ErrorKind::Local, error));
+            }
             Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 last = Error::new(ErrorKind::Refused, error);
             }
@@ -71,6 +74,12 @@ async fn dial(target: &Target, addresses: Vec<SocketAddr>) -> Result<(TcpStream,
         }
     }
     Err(last)
+}
+
+/// True for what this machine lacks: descriptors, memory, buffers or ports (ENOMEM, ENFILE, EMFILE,
+/// EADDRNOTAVAIL, ENOBUFS). It says nothing about the provider.
+fn is_local(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(12 | 23 | 24 | 99 | 105))
 }
 
 /// The addresses that may be connected to, in the resolver's order.
@@ -84,7 +93,14 @@ async fn look_up(host: &str, port: u16) -> Result<Vec<SocketAddr>, Error> {
         Ok(address) => Ok(vec![SocketAddr::new(address, port)]),
         Err(_) => Ok(tokio::net::lookup_host((host, port))
             .await
-            .map_err(|error| Error::new(ErrorKind::Dns, error))?
+            .map_err(|error| {
+                let kind = if is_local(&error) {
+                    ErrorKind::Local
+                } else {
+                    ErrorKind::Dns
+                };
+                Error::new(kind, error)
+            })?
             .take(MAX_ADDRESSES)
             .collect()),
     }

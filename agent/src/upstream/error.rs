@@ -16,6 +16,8 @@ pub enum ErrorKind {
     Refused,
     /// No connection for another reason.
     Connect,
+    /// No connection for want of something on this machine.
+    Local,
     /// The TLS handshake failed.
     Tls,
     /// The deadline, or the connect time-out, passed.
@@ -101,7 +103,7 @@ impl Error {
         match self.kind {
             ErrorKind::Dns => CauseKind::Dns,
             ErrorKind::Blocked => CauseKind::Blocked,
-            ErrorKind::Refused | ErrorKind::Connect => CauseKind::Connect,
+            ErrorKind::Refused | ErrorKind::Connect | ErrorKind::Local => CauseKind::Connect,
             ErrorKind::Tls | ErrorKind::Setup => CauseKind::Tls,
             ErrorKind::Timeout => CauseKind::Timeout,
             ErrorKind::Reset => CauseKind::Reset,
@@ -113,7 +115,10 @@ impl Error {
     /// What a request without an answer proves about its lane.
     #[must_use]
     pub const fn verdict(&self) -> Verdict {
-        Verdict::transient(self.cause())
+        match self.kind {
+            ErrorKind::Local => Verdict::local(),
+            _ => Verdict::transient(self.cause()),
+        }
     }
 }
 
@@ -124,6 +129,7 @@ impl fmt::Display for Error {
             ErrorKind::Blocked => "address not allowed",
             ErrorKind::Refused => "connection refused",
             ErrorKind::Connect => "no connection",
+            ErrorKind::Local => "no room for a connection",
             ErrorKind::Tls => "tls handshake failed",
             ErrorKind::Timeout => "timed out",
             ErrorKind::Reset => "connection broken",

@@ -103,7 +103,11 @@ fn path_prefix(url: &Url, place: &str, report: &mut Report<'_>) -> Option<String
         report.refuse(place, "invalid_url", message);
         return None;
     }
-    if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| path.ends_with(*endpoint)) {
+    if let Some(endpoint) = ENDPOINTS.iter().find(|endpoint| {
+        // A word alone may be the name of a place; behind a version it is an operation.
+        let is_word = endpoint.matches('/').count() == 1 && path == **endpoint;
+        path.ends_with(*endpoint) && !is_word
+    }) {
         report.refuse(
             place,
             "whole_endpoint",

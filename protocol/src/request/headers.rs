@@ -168,6 +168,21 @@ pub fn downstream_response(mut headers: HeaderMap) -> HeaderMap {
     headers
 }
 
+/// The headers in which vendors name their limits, of an answer that is not relayed itself.
+#[must_use]
+pub fn limits(answer: &HeaderMap) -> HeaderMap {
+    let names_limit = |name: &str| {
+        name.starts_with("x-ratelimit-")
+            || name.starts_with("anthropic-ratelimit-")
+            || name == "x-should-retry"
+    };
+    answer
+        .iter()
+        .filter(|(name, _)| names_limit(name.as_str()))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
 /// Copies all values into one small piece of memory. As they came they are parts of a network buffer,
 /// which is kept as long as one of them is.
 pub fn detach(headers: &mut HeaderMap) {

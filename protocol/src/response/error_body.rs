@@ -4,14 +4,14 @@
 //! shape, so both must be right.
 
 use bytes::Bytes;
-use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, UPGRADE};
+use http::header::{ACCEPT_ENCODING, ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER, UPGRADE, VIA};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::coding::READABLE;
 use crate::dialect::Dialect;
 use crate::error_kind::whole_seconds;
 
-pub use crate::error_kind::ErrorKind;
+pub use crate::error_kind::{ErrorKind, PSEUDONYM, Shortage};
 
 /// The whole answer: status, headers (`content-type`, and what the kind calls for: `retry-after`,
 /// `allow`, `accept-encoding`, `upgrade`) and body.
@@ -32,6 +32,9 @@ pub fn render(
         }
         ErrorKind::UnsupportedCoding => {
             headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(READABLE));
+        }
+        ErrorKind::Loop => {
+            headers.insert(VIA, HeaderValue::from_static("1.1 lanekeeper"));
         }
         ErrorKind::UpgradeRefused => {
             // RFC 9110, 15.5.22: the answer names the protocol to use.

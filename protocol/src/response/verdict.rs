@@ -8,11 +8,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
+use http::header::VIA;
 use http::{HeaderMap, StatusCode};
 use lanekeeper_model::gateway::ErrorMeaning;
 use lanekeeper_model::{Cause, CauseKind};
 
 use crate::dialect::Vendor;
+use crate::error_kind::PSEUDONYM;
 use crate::response::error_signal::ErrorSignal;
 use crate::response::retry_after;
 use crate::vendor;
@@ -27,8 +29,8 @@ pub struct Rules<'a> {
     pub vendor: &'a dyn Vendor,
     /// The provider's own codes, by the operator.
     pub error_map: &'a BTreeMap<String, ErrorMeaning>,
-    /// True when the caller's own credential went upstream, so that a refused credential or an
-    /// insufficient balance is the caller's.
+    /// True when the caller's own credential went upstream, so that whatever is said about a
+    /// credential, an account or its limits is the caller's.
     pub passthrough: bool,
 }
 
@@ -43,10 +45,17 @@ pub enum Disposition {
     HardDownAuth,
     /// No money left; try another member, never relay.
     HardDownBilling,
+    /// The provider does not have the operator's model; try another member, relay when none is left.
+    HardDownModel,
     /// Too long for this model; try a larger member, no penalty.
     ContextLength,
     /// The caller's mistake; relay it, nothing recorded.
     ClientFault,
+    /// An answer about the caller's own account, or about the way that its request took: relay it,
+    /// nothing recorded.
+    Neutral,
+    /// The agent itself failed; try another member, nothing recorded.
+    Local,
     /// A well-formed answer that says nothing.
     Empty,
 }
@@ -70,13 +79,29 @@ impl Verdict {
     /// A verdict about something that is no answer: a cut stream, a stalled one, a bad body.
     #[must_use]
     pub const fn transient(kind: CauseKind) -> Self {
+        Self::without_answer(Disposition::Transient, kind)
+    }
+
+    const fn without_answer(disposition: Disposition, kind: CauseKind) -> Self {
         Self {
-            disposition: Disposition::Transient,
+            disposition,
             cause: Cause { kind, status: None },
             retry_after: None,
             code: None,
             status: None,
         }
+    }
+
+    /// A verdict about the agent: for want of descriptors, memory or ports no request went out.
+    #[must_use]
+    pub const fn local() -> Self {
+        Self::without_answer(Disposition::Local, CauseKind::Connect)
+    }
+
+    /// A verdict about a request whose whole time was over while its lane lived.
+    #[must_use]
+    pub const fn out_of_time() -> Self {
+        Self::without_answer(Disposition::Neutral, CauseKind::Timeout)
     }
 }
 
@@ -106,7 +131,22 @@ pub fn response(
     let signal = ErrorSignal::from_body(rules.vendor, headers, body);
     let now = UNIX_EPOCH.checked_add(unix_now).unwrap_or(UNIX_EPOCH);
     let hint = retry_after::from_headers(headers, now).max(signal.retry_after);
-    judge(rules, status.as_u16(), &signal, hint, CauseKind::Status)
+    let mut verdict = judge(rules, status.as_u16(), &signal, hint, CauseKind::Status);
+    if is_loop(status, headers) {
+        verdict.disposition = Disposition::Neutral;
+        verdict.retry_after = None;
+    }
+    verdict
+}
+
+/// True for the answer of a gateway of this kind that has met the request before: the fault is the
+/// way that it took.
+fn is_loop(status: StatusCode, headers: &HeaderMap) -> bool {
+    status == StatusCode::LOOP_DETECTED
+        && headers
+            .get_all(VIA)
+            .iter()
+            .any(|line| line.as_bytes().ends_with(PSEUDONYM.as_bytes()))
 }
 
 /// Judges an error that came inside a 200: an error frame, or an error object as the whole body.
@@ -136,9 +176,15 @@ fn judge(
     plain: CauseKind,
 ) -> Verdict {
     let (meaning, code) = meaning(rules, status, signal);
+    let is_account = matches!(
+        meaning,
+        ErrorMeaning::Auth | ErrorMeaning::Billing | ErrorMeaning::RateLimit
+    ) || matches!(status, 401 | 402 | 403 | 429);
     let disposition = match meaning {
-        ErrorMeaning::Auth if rules.passthrough => Disposition::ClientFault,
-        ErrorMeaning::Billing if rules.passthrough => Disposition::ClientFault,
+        _ if rules.passthrough && is_account => Disposition::Neutral,
+        ErrorMeaning::ClientFault if is_model_missing(rules.vendor, status, signal) => {
+            Disposition::HardDownModel
+        }
         ErrorMeaning::Auth => Disposition::HardDownAuth,
         ErrorMeaning::Billing => Disposition::HardDownBilling,
         ErrorMeaning::ContextLength => Disposition::ContextLength,
@@ -148,6 +194,7 @@ fn judge(
         }
     };
     let kind = match meaning {
+        _ if disposition == Disposition::HardDownModel => CauseKind::ModelMissing,
         ErrorMeaning::Auth => CauseKind::Auth,
         ErrorMeaning::Billing => CauseKind::Billing,
         ErrorMeaning::RateLimit => CauseKind::RateLimit,
@@ -193,7 +240,11 @@ fn meaning(rules: Rules<'_>, status: u16, signal: &ErrorSignal) -> (ErrorMeaning
         return (meaning, None);
     }
     let by_status = match status {
-        401 | 403 => ErrorMeaning::Auth,
+        401 => ErrorMeaning::Auth,
+        // Without the provider's own word that it is about the key or the account, a refusal may be
+        // a firewall's, or about what the caller sent.
+        403 if is_about_content(signal) => ErrorMeaning::ClientFault,
+        403 => ErrorMeaning::Transient,
         402 => ErrorMeaning::Billing,
         408 => ErrorMeaning::Transient,
         429 => ErrorMeaning::RateLimit,
@@ -214,8 +265,81 @@ fn known_code(vendor: &dyn Vendor, status: u16, code: &str) -> Option<ErrorMeani
         "context_length_exceeded" | "exceed_context_size_error" if matches!(status, 400 | 413) => {
             Some(ErrorMeaning::ContextLength)
         }
+        "invalid_api_key"
+        | "permission_error"
+        | "permission_denied"
+        | "insufficient_permissions"
+        | "authentication_error"
+        | "account_deactivated"
+        | "account_suspended"
+        | "organization_deactivated"
+        | "ip_not_authorized"
+        | "unsupported_country_region_territory"
+            if status == 403 =>
+        {
+            Some(ErrorMeaning::Auth)
+        }
         _ => vendor.known_code(status, code),
     }
+}
+
+/// Codes and words of refusals for what was sent: moderation, safety, a file that is not there. They
+/// decide nothing but whether a 403 is relayed.
+const CONTENT_CODES: [&str; 9] = [
+    "content_policy_violation",
+    "content_filter",
+    "moderation_blocked",
+    "moderation_error",
+    "moderation",
+    "safety",
+    "safety_violation",
+    "prompt_blocked",
+    "file_not_found",
+];
+const CONTENT_WORDS: [&str; 8] = [
+    "moderation",
+    "flagged",
+    "content policy",
+    "usage policy",
+    "usage policies",
+    "safety",
+    "cached content",
+    "file",
+];
+
+/// True when a 403 is about the content of a request. Only a document of the provider's says so: a
+/// firewall's page has words as well.
+fn is_about_content(signal: &ErrorSignal) -> bool {
+    let mut codes = signal.codes.iter().map(String::as_str);
+    let text = signal.message.to_ascii_lowercase();
+    let words: Vec<&str> = text
+        .split(|sign: char| !sign.is_ascii_alphanumeric())
+        .collect();
+    let words = format!(" {} ", words.join(" "));
+    codes.any(|code| CONTENT_CODES.contains(&code))
+        || CONTENT_WORDS
+            .iter()
+            .any(|phrase| words.contains(&format!(" {phrase} ")))
+        || words.contains(" cachedcontent")
+}
+
+/// True when the answer says that the configured model does not exist, or no longer does. The caller
+/// named the pool; the model is the operator's.
+fn is_model_missing(vendor: &dyn Vendor, status: u16, signal: &ErrorSignal) -> bool {
+    let text = signal.message.trim().to_ascii_lowercase();
+    let is_coded = signal.codes.iter().any(|code| {
+        matches!(
+            code.as_str(),
+            "model_not_found"
+                | "model_not_available"
+                | "model_decommissioned"
+                | "model_deprecated"
+                | "invalid_model"
+                | "DeploymentNotFound"
+                | "deployment_not_found"
+        )
+    });
+    matches!(status, 400 | 404) && (is_coded || vendor.says_model_missing(status, &text))
 }
 
 /// Phrases of vendors that give no code of their own.

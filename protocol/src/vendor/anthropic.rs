@@ -162,6 +162,10 @@ impl Vendor for Anthropic {
         }
     }
 
+    fn says_model_missing(&self, status: u16, text: &str) -> bool {
+        status == 404 && text.starts_with("model:")
+    }
+
     fn known_message(&self, status: u16, text: &str) -> Option<ErrorMeaning> {
         if status == 400 && text.starts_with("your credit balance is too low") {
             return Some(ErrorMeaning::Billing);

@@ -97,6 +97,10 @@ impl Vendor for Cohere {
         }
     }
 
+    fn says_model_missing(&self, _status: u16, text: &str) -> bool {
+        text.starts_with("model '") && (text.contains("not found") || text.contains("was removed"))
+    }
+
     fn known_message(&self, _status: u16, text: &str) -> Option<ErrorMeaning> {
         { text.starts_with("too many tokens:") }.then_some(ErrorMeaning::ContextLength)
     }

@@ -239,7 +239,22 @@ impl Vendor for Gemini {
     }
 
     fn known_code(&self, status: u16, code: &str) -> Option<ErrorMeaning> {
-        (code == "API_KEY_INVALID" && status == 400).then_some(ErrorMeaning::Auth)
+        let is_of_key = ["API_KEY_", "CONSUMER_", "BILLING_", "ACCESS_TOKEN_"]
+            .iter()
+            .any(|start| code.starts_with(start))
+            || code == "SERVICE_DISABLED";
+        match status {
+            400 if code == "API_KEY_INVALID" => Some(ErrorMeaning::Auth),
+            403 if is_of_key => Some(ErrorMeaning::Auth),
+            _ => None,
+        }
+    }
+
+    fn says_model_missing(&self, status: u16, text: &str) -> bool {
+        status == 404
+            && text.starts_with("models/")
+            && (text.contains(" is not found for api version")
+                || text.contains(" is no longer available"))
     }
 
     fn known_message(&self, _status: u16, text: &str) -> Option<ErrorMeaning> {

@@ -142,6 +142,10 @@ impl Vendor for OpenAi {
         }
     }
 
+    fn says_model_missing(&self, status: u16, text: &str) -> bool {
+        says_model_missing(status, text)
+    }
+
     fn known_message(&self, _status: u16, text: &str) -> Option<ErrorMeaning> {
         known_message(text)
     }
@@ -207,6 +211,20 @@ fn type_of(kind: &ErrorKind) -> &'static str {
 }
 
 /// The sentences with which OpenAI and self-hosted servers say that the input does not fit.
+/// How servers that speak OpenAI's protocol say that a model does not exist.
+pub(super) fn says_model_missing(status: u16, text: &str) -> bool {
+    let between = |start: &str, inner: &str| text.starts_with(start) && text.contains(inner);
+    between("the model `", "does not exist")
+        || between("the model '", "does not exist")
+        || between("the model `", "has been deprecated")
+        || between("the model `", "has been decommissioned")
+        || between("model '", "not found")
+        || between("model \"", "not found")
+        || text.starts_with("invalid model:")
+        || text.starts_with("the api deployment for this resource does not exist")
+        || (status == 404 && text.starts_with("no endpoints found for "))
+}
+
 pub(super) fn known_message(text: &str) -> Option<ErrorMeaning> {
     let between = |start: &str, inner: &str| text.starts_with(start) && text.contains(inner);
     let is_context_length = text.starts_with("this model's maximum context length is")

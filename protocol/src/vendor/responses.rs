@@ -110,6 +110,10 @@ impl Vendor for Responses {
         }
     }
 
+    fn says_model_missing(&self, status: u16, text: &str) -> bool {
+        openai::says_model_missing(status, text)
+    }
+
     fn known_message(&self, _status: u16, text: &str) -> Option<ErrorMeaning> {
         openai::known_message(text)
     }

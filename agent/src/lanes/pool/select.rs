@@ -5,6 +5,7 @@ use crate::lanes::attempt_guard::AttemptGuard;
 use crate::lanes::cells::CellSlot;
 use lanekeeper_breaker::{Admission, Refusal, RefusalReason, Selectable, State};
 use lanekeeper_model::gateway::{Protocol, Strategy, UpstreamCredentials};
+use lanekeeper_protocol::error_body::Shortage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -65,6 +66,17 @@ impl Exhaustion {
 
     fn saturate(&mut self) {
         self.saturated = true;
+    }
+
+    /// What is short, where no member was asked.
+    pub(crate) fn shortage(&self) -> Shortage {
+        match self {
+            Self {
+                soonest: None,
+                saturated: true,
+            } => Shortage::LanesBusy,
+            _ => Shortage::CircuitOpen,
+        }
     }
 
     /// What the caller is told to wait, before rounding: genuine expiries, and the floor for

@@ -20,7 +20,7 @@ impl Served {
         self.snapshot
             .load()
             .as_ref()
-            .map(|snapshot| snapshot.problems())
+            .map(|snapshot| snapshot.problems(clock::now()))
             .unwrap_or_default()
     }
 

@@ -40,6 +40,7 @@ pub(super) fn why(view: &View, window: Duration, opened: Option<&Transition>) ->
 pub(super) fn hard_down(cause: Cause) -> String {
     let fact = match cause.kind {
         CauseKind::Billing => "billing: insufficient balance at the provider",
+        CauseKind::ModelMissing => "model_missing: the provider does not have the model",
         _ => "auth rejected: the provider refuses the key",
     };
     match cause.status {
@@ -95,6 +96,7 @@ fn named(cause: Cause) -> String {
         CauseKind::Overloaded => "the provider is overloaded",
         CauseKind::Auth => "the provider refuses the key",
         CauseKind::Billing => "insufficient balance at the provider",
+        CauseKind::ModelMissing => "the provider does not have the model",
         CauseKind::Dns => "its name does not resolve",
         CauseKind::Connect => "no connection",
         CauseKind::Blocked => "its address is not allowed",

@@ -37,6 +37,7 @@ pub(super) async fn read(
     let mut reader = Box::new(SseReader::new());
     let mut opening = Opening::default();
     let mut held_until: Option<Instant> = None;
+    let mut heard = false;
     loop {
         loop {
             let frame = match reader.next_frame() {
@@ -65,7 +66,9 @@ pub(super) async fn read(
             let now = clock::now();
             *held_until.get_or_insert_with(|| now.checked_add(bounds.hold).unwrap_or(now))
         } else {
-            bounds.content
+            let now = clock::now();
+            let silent = now.checked_add(bounds.idle).unwrap_or(now);
+            bounds.content.min(silent)
         };
         // Most often the answer is here already, and nothing has to be set up for a wait.
         let next = match body.frame().now_or_never() {
@@ -78,12 +81,18 @@ pub(super) async fn read(
         };
         match next {
             Err(_) if opening.content => return opening.running(head, body, reader),
+            Err(_) if deadline < bounds.content => return failed(CauseKind::Stalled),
+            // The time that the caller's request has is not the lane's own.
+            Err(_) if heard && bounds.content >= bounds.request => {
+                return Attempted::Failed(Verdict::out_of_time(), None);
+            }
             Err(_) => return failed(CauseKind::Timeout),
             Ok(Some(Err(error))) => {
                 return Attempted::Failed(error.verdict(), None);
             }
             Ok(Some(Ok(frame))) => {
                 if let Ok(chunk) = frame.into_data() {
+                    heard = true;
                     reader.push(chunk);
                 }
             }

@@ -13,12 +13,16 @@ use crate::request::attempt::{Answer, AnswerBody, Attempted};
 use crate::request::guard::RequestGuard;
 use crate::request::relay::{Origin, Relay};
 use crate::request::reply::{self, Body};
-use http::Response;
+use http::{HeaderMap, Response};
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown};
 use lanekeeper_protocol::error_body::ErrorKind;
+use lanekeeper_protocol::headers;
 use lanekeeper_protocol::verdict::{Disposition, Verdict};
 use std::sync::Arc;
+
+/// Longest answer of a lane that is kept to be relayed when no other serves.
+const RELAYED_MAX_BYTES: usize = 64 * 1024;
 
 /// What one attempt leads to.
 pub(super) enum Conclusion {
@@ -82,7 +86,10 @@ impl Route<'_> {
                 self.fail(verdict, None, member, guard, request, left)
             }
             Attempted::Failed(verdict, Some(answer))
-                if verdict.disposition == Disposition::ClientFault =>
+                if matches!(
+                    verdict.disposition,
+                    Disposition::ClientFault | Disposition::Neutral
+                ) =>
             {
                 let booking = (Proof::of(&verdict), RequestOutcome::ClientFault);
                 Conclusion::Done(self.relay(answer, guard, request, booking))
@@ -151,21 +158,37 @@ impl Route<'_> {
 
     fn note(&mut self, verdict: Verdict, answer: Option<Answer>, member: &Member) {
         self.reason = Some(verdict.cause.kind.as_str());
+        self.progress.last_status = verdict.status;
+        self.progress.limits = HeaderMap::new();
+        if verdict.status == Some(429)
+            && let Some(answer) = &answer
+        {
+            self.progress.limits = headers::limits(&answer.head.headers);
+        }
+        // Only an answer that is all here can wait for the end of the request.
+        let answer = answer.filter(|answer| matches!(answer.body, AnswerBody::Whole(_)));
         self.progress.last = match verdict.disposition {
             Disposition::ContextLength => {
                 let too_small = member.context_max.unwrap_or_default();
                 let known = self.progress.larger_than.unwrap_or_default();
                 self.progress.larger_than = Some(known.max(too_small));
-                // Only an answer that is all here can wait for the end of the request.
-                let whole = answer.filter(|answer| matches!(answer.body, AnswerBody::Whole(_)));
-                Last::TooLong(whole.map(Box::new))
+                Last::TooLong(answer.map(Box::new))
             }
+            Disposition::HardDownModel => Last::ModelMissing(answer.map(Box::new)),
+            Disposition::Neutral => Last::OutOfTime,
+            Disposition::Local => Last::Local,
             Disposition::HardDownAuth => Last::Auth,
-            Disposition::Transient if verdict.status == Some(429) => {
-                Last::RateLimited(verdict.retry_after)
+            Disposition::Transient => {
+                if self.pool.relays_last_error {
+                    let short = answer.filter(|answer| answer.len() <= RELAYED_MAX_BYTES);
+                    self.progress.last_answer = short.map(Box::new);
+                }
+                match verdict.status {
+                    Some(429) => Last::RateLimited(verdict.retry_after),
+                    _ => Last::Failed,
+                }
             }
             Disposition::Success
-            | Disposition::Transient
             | Disposition::HardDownBilling
             | Disposition::ClientFault
             | Disposition::Empty => Last::Failed,

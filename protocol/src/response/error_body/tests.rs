@@ -51,7 +51,13 @@ fn kinds() -> Vec<(ErrorKind, u16)> {
             501,
         ),
         (ErrorKind::BadGateway, 502),
-        (ErrorKind::Exhausted { retry_after: wait }, 503),
+        (
+            ErrorKind::Exhausted {
+                retry_after: wait,
+                shortage: Shortage::CircuitOpen,
+            },
+            503,
+        ),
         (ErrorKind::ShuttingDown, 503),
         (ErrorKind::Timeout, 504),
     ]
@@ -107,7 +113,10 @@ fn waits_are_whole_seconds_and_never_zero() {
     for (wait, seconds) in [(0, "1"), (1, "1"), (2_000, "2"), (39_200, "40")] {
         let retry_after = Duration::from_millis(wait);
         for kind in [
-            ErrorKind::Exhausted { retry_after },
+            ErrorKind::Exhausted {
+                retry_after,
+                shortage: Shortage::LanesBusy,
+            },
             ErrorKind::RateLimited { retry_after },
         ] {
             let (_, headers, _) = render(Dialect::ANTHROPIC, &kind, "r");
@@ -134,7 +143,14 @@ fn a_wrong_method_is_told_the_right_one() {
 fn stream_errors_have_their_dialects_event_and_no_terminator() {
     let wait = Duration::from_secs(2);
     for dialect in DIALECTS {
-        let event = stream_event(dialect, &ErrorKind::Exhausted { retry_after: wait }, "r");
+        let event = stream_event(
+            dialect,
+            &ErrorKind::Exhausted {
+                retry_after: wait,
+                shortage: Shortage::CircuitOpen,
+            },
+            "r",
+        );
         let text = std::str::from_utf8(&event).unwrap();
         assert!(text.ends_with("\n\n") && !text.contains("[DONE]"));
         let (head, data) = text.trim_end().rsplit_once("data: ").unwrap();

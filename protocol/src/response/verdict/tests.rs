@@ -93,7 +93,7 @@ fn the_status_alone_decides_where_the_body_says_nothing() {
         (400, D::ClientFault, CauseKind::Status),
         (401, D::HardDownAuth, CauseKind::Auth),
         (402, D::HardDownBilling, CauseKind::Billing),
-        (403, D::HardDownAuth, CauseKind::Auth),
+        (403, D::Transient, CauseKind::Status),
         (404, D::ClientFault, CauseKind::Status),
         (405, D::ClientFault, CauseKind::Status),
         (408, D::Transient, CauseKind::Status),
@@ -500,10 +500,12 @@ fn a_mapped_code_takes_one_flavour_of_a_status_out_of_hard_down() {
                 "{code}"
             );
             let plain = mapped.judge(status, &json!({"error": {"message": "m"}}));
-            assert!(
-                matches!(plain.disposition, D::HardDownAuth | D::HardDownBilling),
-                "{code}"
-            );
+            let expected = match status {
+                401 => D::HardDownAuth,
+                402 => D::HardDownBilling,
+                _ => D::Transient,
+            };
+            assert_eq!(plain.disposition, expected, "{code}");
         }
     }
 }
@@ -528,21 +530,204 @@ fn words_about_money_in_the_text_bench_no_lane() {
     }
 }
 
+/// Traffic finding T5: a 403 is about the key only by the provider's own word for it, and what is
+/// about a request's content is its caller's.
+#[test]
+fn refusals_are_told_apart_by_what_they_say() {
+    let gemini = |reason: &str, message: &str| {
+        let details = if reason.is_empty() {
+            json!([])
+        } else {
+            json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}])
+        };
+        json!({"error": {"code": 403, "message": message, "status": "PERMISSION_DENIED",
+            "details": details}})
+    };
+    let rows = [
+        (
+            Protocol::Openai,
+            openai("unsupported_country_region_territory", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Openai,
+            openai("account_deactivated", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Responses,
+            openai("invalid_api_key", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Anthropic,
+            anthropic("permission_error", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Gemini,
+            gemini("API_KEY_SERVICE_BLOCKED", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Gemini,
+            gemini("SERVICE_DISABLED", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Gemini,
+            gemini("CONSUMER_SUSPENDED", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Gemini,
+            gemini("BILLING_DISABLED", "m"),
+            D::HardDownAuth,
+        ),
+        (
+            Protocol::Openai,
+            openai("content_policy_violation", "m"),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Openai,
+            json!({"error": {"code": 403, "message": "Your input was flagged by moderation"}}),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Anthropic,
+            anthropic("moderation_error", "m"),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Gemini,
+            gemini(
+                "",
+                "You do not have permission to access the File abc or it may not exist.",
+            ),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Gemini,
+            gemini("", "CachedContent not found (or permission denied)"),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Cohere,
+            json!({"message": "blocked output: unsafe, safety"}),
+            D::ClientFault,
+        ),
+        (
+            Protocol::Openai,
+            json!({"error": {"message": "Forbidden"}}),
+            D::Transient,
+        ),
+        (
+            Protocol::Anthropic,
+            json!({"message": "Request blocked"}),
+            D::Transient,
+        ),
+        (Protocol::Gemini, gemini("", "m"), D::Transient),
+        (
+            Protocol::Cohere,
+            json!({"message": "forbidden"}),
+            D::Transient,
+        ),
+    ];
+    for (protocol, body, disposition) in rows {
+        let verdict = lane(protocol).judge(403, &body);
+        assert_eq!(verdict.disposition, disposition, "{protocol:?} {body}");
+        let callers = lane(protocol).passthrough().judge(403, &body);
+        assert_eq!(callers.disposition, D::Neutral, "{protocol:?} {body}");
+    }
+    for page in ["<html>Access denied: file moderation safety</html>", ""] {
+        for protocol in PROTOCOLS {
+            let verdict = lane(protocol).bytes(403, page.as_bytes());
+            assert_eq!(verdict.disposition, D::Transient, "{protocol:?} {page}");
+        }
+    }
+}
+
+/// Traffic finding T4: the caller named the pool; the model is the operator's.
+#[test]
+fn missing_model_is_the_lanes_fault() {
+    let gemini = json!({"error": {"code": 404, "status": "NOT_FOUND",
+        "message": "models/g is not found for API version v1beta, or is not supported"}});
+    let rows = [
+        (Protocol::Openai, 404, openai("model_not_found", "m")),
+        (Protocol::Openai, 400, openai("model_not_found", "m")),
+        (Protocol::Openai, 404, openai("DeploymentNotFound", "m")),
+        (Protocol::Openai, 400, openai("model_decommissioned", "m")),
+        (Protocol::Responses, 404, openai("model_not_found", "m")),
+        (
+            Protocol::Openai,
+            404,
+            json!({"object": "error", "message": "The model `x` does not exist.", "code": 404}),
+        ),
+        (
+            Protocol::Openai,
+            404,
+            json!({"error": {"message": "model 'x' not found"}}),
+        ),
+        (
+            Protocol::Anthropic,
+            404,
+            anthropic("not_found_error", "model: claude-1"),
+        ),
+        (Protocol::Gemini, 404, gemini),
+        (
+            Protocol::Cohere,
+            404,
+            json!({"message": "model 'x' not found, make sure the correct model ID was used"}),
+        ),
+    ];
+    for (protocol, status, body) in rows {
+        let verdict = lane(protocol).judge(status, &body);
+        assert_eq!(verdict.disposition, D::HardDownModel, "{protocol:?} {body}");
+        assert_eq!(verdict.cause.kind, CauseKind::ModelMissing);
+    }
+    for (protocol, status, body) in [
+        (
+            Protocol::Openai,
+            404,
+            openai("not_found", "No such file: file-abc"),
+        ),
+        (
+            Protocol::Openai,
+            400,
+            openai("invalid_request", "the model likes no such thing"),
+        ),
+        (
+            Protocol::Anthropic,
+            404,
+            anthropic("not_found_error", "message batch not found"),
+        ),
+        (
+            Protocol::Gemini,
+            404,
+            json!({"error": {"code": 404, "status": "NOT_FOUND", "message": "Requested entity"}}),
+        ),
+    ] {
+        let verdict = lane(protocol).judge(status, &body);
+        assert_eq!(verdict.disposition, D::ClientFault, "{protocol:?} {body}");
+    }
+}
+
 /// Field report B68: a caller's bad key must not bench a lane for everyone.
 #[test]
 fn the_callers_own_key_is_the_callers_fault() {
     let case = || lane(Protocol::Anthropic).passthrough();
     for status in [401, 402, 403] {
         let verdict = case().judge(status, &anthropic("authentication_error", "m"));
-        assert_eq!(verdict.disposition, D::ClientFault, "{status}");
+        assert_eq!(verdict.disposition, D::Neutral, "{status}");
     }
     let low = anthropic("invalid_request_error", "Your credit balance is too low");
-    assert_eq!(case().judge(400, &low).disposition, D::ClientFault);
+    assert_eq!(case().judge(400, &low).disposition, D::Neutral);
     assert_eq!(
         case()
             .judge(429, &anthropic("rate_limit_error", "m"))
             .disposition,
-        D::Transient
+        D::Neutral
     );
 }
 
@@ -961,6 +1146,7 @@ fn errors_inside_a_200_stand_for_their_own_status() {
 #[test]
 fn an_upstreams_own_exhausted_body_is_just_a_503() {
     let kind = crate::error_body::ErrorKind::Exhausted {
+        shortage: crate::error_body::Shortage::CircuitOpen,
         retry_after: Duration::from_secs(9),
     };
     let (status, headers, body) =
