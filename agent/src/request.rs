@@ -3,6 +3,7 @@
 pub(crate) mod attempt;
 mod failover;
 pub(crate) mod guard;
+mod held_open;
 pub(crate) mod ingress;
 pub(crate) mod relay;
 mod reply;

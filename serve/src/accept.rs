@@ -1,6 +1,7 @@
 //! Accepts connections and serves them over HTTP/1.1 until told to stop.
 
 use crate::Limits;
+use crate::body_end::BoxError;
 use crate::ending::{Ending, Stage};
 use crate::exchange::Exchange;
 use crate::limits::MAX_HEADERS;
@@ -34,8 +35,6 @@ pub enum Error {
     #[error("the listener failed")]
     Accept(#[source] io::Error),
 }
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves HTTP/1.1 connections of `listener` with a clone of `service` each.
 ///

@@ -15,6 +15,8 @@ pub(crate) struct Exchange {
     fault: AtomicU64,
     /// An answer is under way.
     busy: AtomicBool,
+    /// No further request is read.
+    over: AtomicBool,
 }
 
 impl Exchange {
@@ -24,6 +26,15 @@ impl Exchange {
 
     pub(crate) fn is_fault(&self, request: u64) -> bool {
         self.fault.load(Ordering::Relaxed) == request
+    }
+
+    /// The connection ends with the present answer.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_busy(&self) -> bool {

@@ -6,6 +6,7 @@
 //! reading of the trace that a caller's request belongs to.
 
 mod accept;
+mod body_end;
 mod ending;
 mod exchange;
 pub mod framing;
@@ -18,6 +19,7 @@ mod unreadable;
 mod watched;
 
 pub use accept::{End, Error, serve, serve_adjusted};
+pub use body_end::BodyEnd;
 pub use exchange::ConflictingLength;
 pub use limits::{Limits, Waits};
 pub use listener::bind;

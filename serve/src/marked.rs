@@ -1,6 +1,7 @@
 //! The service of one connection: marks requests that state their length twice, knows whether an
 //! answer is under way, and ends connections that the listener retires.
 
+use crate::body_end::{BodyEnd, BoxError};
 use crate::ending::{Ending, Stage};
 use crate::exchange::{ConflictingLength, Exchange};
 use http::header::{CONNECTION, HeaderValue};
@@ -59,6 +60,7 @@ where
         }
         Answering {
             busy: Some(Busy::new(&self.exchange)),
+            exchange: Arc::clone(&self.exchange),
             ending: Arc::clone(&self.ending),
             future: self.service.call(request),
         }
@@ -86,6 +88,7 @@ pin_project! {
     /// An answer that is being made.
     pub(crate) struct Answering<F> {
         busy: Option<Busy>,
+        exchange: Arc<Exchange>,
         ending: Arc<Ending>,
         #[pin]
         future: F,
@@ -106,7 +109,12 @@ where
             response.headers_mut().insert(CONNECTION, close);
         }
         let busy = this.busy.take();
-        Poll::Ready(Ok(response.map(|body| Answer { busy, body })))
+        let exchange = Arc::clone(this.exchange);
+        Poll::Ready(Ok(response.map(|body| Answer {
+            busy,
+            exchange,
+            body,
+        })))
     }
 }
 
@@ -114,20 +122,35 @@ pin_project! {
     /// An answer's body.
     pub(crate) struct Answer<B> {
         busy: Option<Busy>,
+        exchange: Arc<Exchange>,
         #[pin]
         body: B,
     }
 }
 
-impl<B: Body> Body for Answer<B> {
+impl<B: Body> Body for Answer<B>
+where
+    B::Error: Into<BoxError>,
+{
     type Data = B::Data;
-    type Error = B::Error;
+    type Error = BoxError;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        self.project().body.poll_frame(cx)
+        let this = self.project();
+        let error: BoxError = match ready!(this.body.poll_frame(cx)) {
+            Some(Err(error)) => error.into(),
+            frame => return Poll::Ready(frame.map(|frame| frame.map_err(Into::into))),
+        };
+        match error.downcast_ref() {
+            Some(BodyEnd::WithConnection) => {
+                this.exchange.end();
+                Poll::Ready(None)
+            }
+            Some(BodyEnd::BrokenOff) | None => Poll::Ready(Some(Err(error))),
+        }
     }
 
     fn is_end_stream(&self) -> bool {

@@ -133,6 +133,9 @@ impl AsyncRead for Watched {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
+        if this.exchange.is_over() {
+            return Poll::Ready(Ok(()));
+        }
         let before = buf.filled().len();
         let Poll::Ready(read) = Pin::new(&mut this.stream).poll_read(cx, buf) else {
             let wait = this.wait();

@@ -28,6 +28,8 @@ pub(crate) struct Pool {
     pub(crate) name: PoolName,
     pub(crate) members: Vec<Member>,
     pub(crate) strategy: Strategy,
+    /// Silence before the first content after which a stream is opened to its caller.
+    pub(crate) keepalive_after: Option<Duration>,
     pub(crate) failover: Failover,
     pub(crate) affinity: Option<Affinity>,
     pub(crate) on_exhausted: OnExhausted,

@@ -47,6 +47,11 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// The answer is an event stream that comments may keep open.
+    pub(crate) fn keeps_open(&self) -> bool {
+        self.wants_events() && !self.dialect.streams_array(self.query.as_deref())
+    }
+
     /// The answer must be an event stream. Operations that have none pay no heed to the wish.
     fn wants_events(&self) -> bool {
         self.streams && self.dialect.can_stream()

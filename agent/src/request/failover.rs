@@ -13,6 +13,7 @@ use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::Destination;
 use crate::request::attempt::{self, Answer, AnswerBody, Asked, Bounds};
 use crate::request::guard::RequestGuard;
+use crate::request::held_open;
 use crate::request::ingress::budget::Share;
 use crate::request::reply::{self, Body, Provenance, RequestId};
 use crate::upstream::Client;
@@ -106,6 +107,23 @@ struct Route<'a> {
 
 /// Serves one request on `pool`. `waited` is what the caller took to send its body.
 pub(crate) async fn run(
+    job: Box<Job>,
+    pool: Arc<Pool>,
+    request: Box<RequestGuard>,
+    waited: Duration,
+) -> Response<Body> {
+    let asked = &job.asked;
+    let Some(after) = pool.keepalive_after.filter(|_| asked.keeps_open()) else {
+        return serve(job, pool, request, waited).await;
+    };
+    let caller = held_open::Caller {
+        dialect: asked.dialect,
+        request_id: job.request_id.clone(),
+    };
+    held_open::answer(serve(job, pool, request, waited), after, caller).await
+}
+
+async fn serve(
     job: Box<Job>,
     pool: Arc<Pool>,
     mut request: Box<RequestGuard>,

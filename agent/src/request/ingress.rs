@@ -92,8 +92,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             reply::refuse(dialect, &ErrorKind::Internal, &id)
         }
     };
-    let mut response = if { dialect.vendor() }.streams_array(dialect.operation(), query.as_deref())
-    {
+    let mut response = if dialect.streams_array(query.as_deref()) {
         reply::array::of_events(response)
     } else {
         response

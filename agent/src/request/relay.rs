@@ -21,6 +21,7 @@ use lanekeeper_protocol::error_body::{self, ErrorKind};
 use lanekeeper_protocol::frame;
 use lanekeeper_protocol::sse::SseReader;
 use lanekeeper_protocol::verdict::Verdict;
+use lanekeeper_serve::BodyEnd;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -43,11 +44,6 @@ use tail::Tail;
 /// How long the upstream may keep the connection after the answer's closing frame, whatever it
 /// sends meanwhile.
 const AFTER_TERMINAL: Duration = Duration::from_secs(5);
-
-/// The answer was broken off; the connection to the caller must not look as if it ended well.
-#[derive(Debug, thiserror::Error)]
-#[error("the answer was broken off")]
-pub(crate) struct BrokenOff;
 
 /// What a relay needs to know about its request.
 pub(crate) struct Origin {
@@ -148,7 +144,7 @@ impl Relay {
     fn poll_running(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyEnd>>> {
         loop {
             if let Some(bytes) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
@@ -168,7 +164,14 @@ impl Relay {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                State::Breaking { flushed: true } => return Poll::Ready(Some(Err(BrokenOff))),
+                // Clients throw an error event away when the body behind it breaks off, so a stream
+                // ends well; its missing terminator says that the answer is not whole.
+                State::Breaking { flushed: true } if self.has_frames => {
+                    return Poll::Ready(Some(Err(BodyEnd::WithConnection)));
+                }
+                State::Breaking { flushed: true } => {
+                    return Poll::Ready(Some(Err(BodyEnd::BrokenOff)));
+                }
             }
             match Pin::new(&mut self.upstream).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
@@ -315,12 +318,12 @@ impl Relay {
 
 impl http_body::Body for Relay {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = BodyEnd;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyEnd>>> {
         let this = self.get_mut();
         loop {
             let polled = catch_unwind(AssertUnwindSafe(|| this.poll_running(cx)));

@@ -2,20 +2,23 @@
 
 pub(crate) mod array;
 
-use crate::request::relay::{BrokenOff, Relay};
+use crate::request::held_open::HeldOpen;
+use crate::request::relay::Relay;
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
 use http::{Response, StatusCode, response};
 use http_body::{Frame, SizeHint};
 use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::error_body::{self, ErrorKind};
 use lanekeeper_protocol::headers;
+use lanekeeper_serve::BodyEnd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 pub(crate) const X_LANE: HeaderName = HeaderName::from_static("x-lanekeeper-lane");
 pub(crate) const X_ATTEMPTS: HeaderName = HeaderName::from_static("x-lanekeeper-attempts");
 pub(crate) const X_DEGRADED: HeaderName = HeaderName::from_static("x-lanekeeper-degraded");
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The body of any answer to a caller.
@@ -26,20 +29,23 @@ pub(crate) enum Body {
     Relay(Box<Relay>),
     /// Either of them, put as one array.
     Array(Box<array::ArrayBody>),
+    /// It was opened before there is an answer.
+    HeldOpen(Box<HeldOpen>),
 }
 
 impl http_body::Body for Body {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = BodyEnd;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyEnd>>> {
         match self.get_mut() {
             Self::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
             Self::Relay(relay) => Pin::new(relay.as_mut()).poll_frame(cx),
             Self::Array(array) => array.poll_frame(cx),
+            Self::HeldOpen(held) => held.poll_frame(cx),
         }
     }
 
@@ -48,6 +54,7 @@ impl http_body::Body for Body {
             Self::Whole(bytes) => bytes.as_ref().is_none_or(Bytes::is_empty),
             Self::Relay(relay) => relay.is_end_stream(),
             Self::Array(array) => array.is_end_stream(),
+            Self::HeldOpen(held) => held.is_end_stream(),
         }
     }
 
@@ -57,7 +64,7 @@ impl http_body::Body for Body {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
             Self::Relay(relay) => relay.size_hint(),
-            Self::Array(_) => SizeHint::default(),
+            Self::Array(_) | Self::HeldOpen(_) => SizeHint::default(),
         }
     }
 }
@@ -104,7 +111,10 @@ impl RequestId {
 
 /// An error the agent makes itself.
 pub(crate) fn refuse(dialect: Dialect, kind: &ErrorKind, id: &RequestId) -> Response<Body> {
-    refuse_whole(dialect, kind, id).map(|body| Body::Whole(Some(body)))
+    let mut response = refuse_whole(dialect, kind, id).map(|body| Body::Whole(Some(body)));
+    // For a stream that is open already, where the status comes too late.
+    response.extensions_mut().insert(kind.clone());
+    response
 }
 
 /// As [`refuse`], for a caller that no service has heard of.
@@ -159,6 +169,11 @@ pub(crate) fn relay(head: response::Parts, body: Body, id: &RequestId) -> Respon
     let mut headers = headers::downstream_response(head.headers);
     // The server frames the body itself.
     headers.remove(TRANSFER_ENCODING);
+    if headers::is_event_stream(&headers) {
+        // Proxies on the way must neither keep nor collect what streams.
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        headers.insert(X_ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    }
     if matches!(response.body(), Body::Whole(_)) {
         headers.remove(http::header::CONTENT_LENGTH);
     }

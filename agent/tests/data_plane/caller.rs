@@ -7,6 +7,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use std::net::SocketAddr;
+use std::time::Duration;
 use tokio::net::TcpStream;
 
 #[derive(Debug)]
@@ -15,7 +16,25 @@ pub(crate) struct Got {
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
     /// The body ended the way HTTP says a whole one ends.
+    pub(crate) ended: bool,
+    /// It did, and the connection did not end with it, as it does behind an error event.
     pub(crate) whole: bool,
+}
+
+/// What any event that may end an answer in failure has.
+const MARKS: [&str; 2] = ["error", "fail"];
+/// Longest wait for the end of a connection whose answer may have failed.
+const CLOSING: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_millis(5);
+
+/// True when the connection ends soon.
+async fn closes(sender: &SendRequest<Full<Bytes>>) -> bool {
+    let closed = async {
+        while !sender.is_closed() {
+            tokio::time::sleep(POLL).await;
+        }
+    };
+    tokio::time::timeout(CLOSING, closed).await.is_ok()
 }
 
 impl Got {
@@ -40,7 +59,7 @@ pub(crate) struct Reading {
     head: http::response::Parts,
     body: Incoming,
     bytes: Vec<u8>,
-    _sender: SendRequest<Full<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
 }
 
 impl Reading {
@@ -81,12 +100,22 @@ impl Reading {
 
     /// Reads to the end.
     pub(crate) async fn rest(mut self) -> Got {
-        let whole = self.read_all().await;
+        let ended = self.read_all().await;
+        let body = String::from_utf8(self.bytes).unwrap();
+        let lower = body.to_ascii_lowercase();
+        let streams = self
+            .head
+            .headers
+            .get("content-type")
+            .is_some_and(|value| value.as_bytes().starts_with(b"text/event-stream"));
+        let is_suspect = ended && streams && MARKS.iter().any(|mark| lower.contains(mark));
+        let is_over = is_suspect && closes(&self.sender).await;
         Got {
             status: self.head.status,
             headers: self.head.headers,
-            body: String::from_utf8(self.bytes).unwrap(),
-            whole,
+            whole: ended && !is_over,
+            ended,
+            body,
         }
     }
 }
@@ -146,7 +175,7 @@ impl Ask {
             head,
             body,
             bytes: Vec::new(),
-            _sender: sender,
+            sender,
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::caller::{Ask, chat};
 use crate::gateway::{Agent, Document};
-use crate::upstream::{Script, Step, Upstream, chunk, stream_end, stream_head};
+use crate::upstream::{Script, Step, Upstream, chunk, json, stream_end, stream_head};
 
 /// One protocol on the wire. The frames are whole, each with its blank line.
 pub(crate) struct Dialect {
@@ -113,9 +113,23 @@ impl Dialect {
         Agent::start(&document.yaml().replace("protocol: openai", &protocol)).await
     }
 
+    /// A good answer of either form.
+    pub(crate) fn answer(&self, stream: bool) -> Script {
+        if stream {
+            ended(&[self.lifecycle, self.content, self.end])
+        } else {
+            json(200, self.whole)
+        }
+    }
+
+    /// The beginning of a stream, up to its first content.
+    pub(crate) fn begun(&self) -> Script {
+        vec![stream_head(), chunk(self.lifecycle), chunk(self.content)]
+    }
+
     /// A provider that says hello, streaming.
     pub(crate) async fn good_stream(&self) -> Upstream {
-        Upstream::start(ended(&[self.lifecycle, self.content, self.end])).await
+        Upstream::start(self.answer(true)).await
     }
 }
 

@@ -142,7 +142,7 @@ async fn pings_do_not_keep_a_stalled_answer_alive() {
             script.extend([chunk(ping), Step::Pause(Duration::from_millis(50))]);
         }
         let a = Upstream::start(script).await;
-        let document = Document::new().lane_at("a", a.address, 1, "idle_timeout_secs: 0.4");
+        let document = Document::new().lane_at("a", a.address, 1, "content_idle_timeout_secs: 0.4");
         let agent = ANTHROPIC.agent(&document).await;
         let (got, took) = timed(ANTHROPIC.ask(true).send(agent.address)).await;
         assert!(

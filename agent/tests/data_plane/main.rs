@@ -49,3 +49,4 @@ mod telling;
 mod traces;
 mod transport;
 mod tripping;
+mod waits;

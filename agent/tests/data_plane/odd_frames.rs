@@ -15,7 +15,12 @@ async fn played(dialect: &Dialect, script: Script, pool: &str) -> (Got, Agent, U
     let a = Upstream::start(script).await;
     let b = dialect.good_stream().await;
     let document = Document::new()
-        .lane_at("a", a.address, 1, "idle_timeout_secs: 0.5")
+        .lane_at(
+            "a",
+            a.address,
+            1,
+            "idle_timeout_secs: 0.5, content_idle_timeout_secs: 0.5",
+        )
         .lane("b", &b)
         .pool(pool);
     let agent = dialect.agent(&document).await;

@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 /// Most bytes of a refused request's body that are read and thrown away, so that a client which
 /// sends first and reads afterwards gets to see the refusal.
 const DISCARD_MAX_BYTES: usize = 64 * 1024 * 1024;
+/// A peer that is silent for so long while its body is thrown away may be waiting for the answer.
+const DISCARD_SILENCE: Duration = Duration::from_millis(500);
 /// Largest buffer set aside for a length that a client announces.
 const RESERVE_MAX_BYTES: usize = 256 * 1024;
 /// Compressed bodies up to this many bytes are decoded in place; larger ones off the worker's
@@ -215,7 +217,7 @@ pub(super) async fn pass_over(mut body: Incoming, headers: &HeaderMap, limits: &
     let mut discarded = 0usize;
     while discarded < DISCARD_MAX_BYTES {
         // Who is slower than this finds the connection closed.
-        match next(&mut body, end, limits.body_timeout).await {
+        match next(&mut body, end, DISCARD_SILENCE).await {
             Ok(Some(frame)) => {
                 discarded = discarded.saturating_add(frame.data_ref().map_or(0, Bytes::len));
             }

@@ -7,13 +7,13 @@
 //! would make the array unreadable and is left out.
 
 use super::Body;
-use crate::request::relay::BrokenOff;
 use bytes::{Bytes, BytesMut};
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body::Body as _;
 use lanekeeper_protocol::headers;
 use lanekeeper_protocol::sse::{Frame, SseReader};
+use lanekeeper_serve::BodyEnd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
@@ -46,10 +46,10 @@ pub(crate) struct ArrayBody {
 
 impl ArrayBody {
     /// What the events within the next bytes become.
-    fn take(&mut self, bytes: Bytes) -> Result<Bytes, BrokenOff> {
+    fn take(&mut self, bytes: Bytes) -> Result<Bytes, BodyEnd> {
         self.reader.push(bytes);
         let mut out = BytesMut::new();
-        while let Some(frame) = self.reader.next_frame().map_err(|_| BrokenOff)? {
+        while let Some(frame) = self.reader.next_frame().map_err(|_| BodyEnd::BrokenOff)? {
             self.put(&frame, &mut out);
         }
         Ok(out.freeze())
@@ -77,7 +77,7 @@ impl ArrayBody {
     pub(super) fn poll_frame(
         &mut self,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BrokenOff>>> {
+    ) -> Poll<Option<Result<http_body::Frame<Bytes>, BodyEnd>>> {
         loop {
             if self.has_ended {
                 return Poll::Ready(None);
@@ -85,7 +85,8 @@ impl ArrayBody {
             let out = match Pin::new(&mut self.events).poll_frame(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(None) => self.end(),
-                Poll::Ready(Some(Err(error))) => return Poll::Ready(Some(Err(error))),
+                // A document that stops in the middle must not look like one that ended.
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Some(Err(BodyEnd::BrokenOff))),
                 Poll::Ready(Some(Ok(frame))) => match frame.into_data() {
                     Ok(bytes) => match self.take(bytes) {
                         Ok(out) => out,
