@@ -292,6 +292,12 @@ impl Dialect {
         }
     }
 
+    /// True when the caller asks for its stream as one JSON array and not as server-sent events.
+    #[must_use]
+    pub fn streams_array(self, query: Option<&str>) -> bool {
+        self.vendor.streams_array(self.operation, query)
+    }
+
     /// True when the path and not the body names the model.
     #[must_use]
     pub fn has_model_in_path(self) -> bool {

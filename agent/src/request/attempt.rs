@@ -49,8 +49,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// The answer is an event stream that comments may keep open.
     pub(crate) fn keeps_open(&self) -> bool {
-        let (vendor, operation) = (self.dialect.vendor(), self.dialect.operation());
-        self.wants_events() && !vendor.streams_array(operation, self.query.as_deref())
+        self.wants_events() && !self.dialect.streams_array(self.query.as_deref())
     }
 
     /// The answer must be an event stream. Operations that have none pay no heed to the wish.

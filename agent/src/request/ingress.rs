@@ -80,7 +80,8 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
         id: &id,
         began,
     };
-    let answering = answer(worker, asking, found, trace.clone());
+    // An idle connection has room for this future set aside: what a running request needs goes apart.
+    let answering = Box::pin(answer(worker, asking, found, trace.clone()));
     let response = match AssertUnwindSafe(answering).catch_unwind().await {
         Ok(response) => response,
         Err(_) => {
@@ -92,8 +93,7 @@ pub(crate) async fn handle(worker: &Worker, request: Request<Incoming>) -> Respo
             reply::refuse(dialect, &ErrorKind::Internal, &id)
         }
     };
-    let mut response = if { dialect.vendor() }.streams_array(dialect.operation(), query.as_deref())
-    {
+    let mut response = if dialect.streams_array(query.as_deref()) {
         reply::array::of_events(response)
     } else {
         response
