@@ -67,7 +67,6 @@ async fn ask(client: &Client, lane: &Lane, timeout: Duration) -> Finding {
         head: deadline,
         content: deadline,
         request: deadline,
-        idle: timeout,
         hold: Duration::ZERO,
     };
     let asked = request::of(lane.provider.protocol, &lane.upstream_model);

@@ -147,6 +147,8 @@ where
         match error.downcast_ref() {
             Some(BodyEnd::WithConnection) => {
                 this.exchange.end();
+                // The library looks at the socket again only when its task is woken.
+                cx.waker().wake_by_ref();
                 Poll::Ready(None)
             }
             Some(BodyEnd::BrokenOff) | None => Poll::Ready(Some(Err(error))),

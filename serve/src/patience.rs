@@ -62,7 +62,7 @@ impl Patience {
         let deadline = match self.until {
             Some((since, deadline)) if since == wait => deadline,
             _ => {
-                let deadline = later(Instant::now(), bound);
+                let deadline = from_now(bound);
                 self.until = Some((wait, deadline));
                 deadline
             }
@@ -84,10 +84,9 @@ impl Patience {
     }
 }
 
-fn later(now: Instant, bound: Duration) -> Instant {
-    /// Stands for "never", within what the clock can hold.
-    const FAR: Duration = Duration::from_secs(60 * 60 * 24 * 365);
-    now.checked_add(bound.min(FAR)).unwrap_or(now)
+/// When a wait that begins now is over, by the clock of the timers.
+fn from_now(bound: Duration) -> Instant {
+    tokio::time::sleep(bound).deadline()
 }
 
 #[cfg(test)]

@@ -67,8 +67,6 @@ pub(crate) struct Bounds {
     pub(crate) content: Instant,
     /// For the whole request: a lane that lives when it is over has not failed.
     pub(crate) request: Instant,
-    /// The longest silence of a stream that has begun.
-    pub(crate) idle: Duration,
     /// How long the first content of a stream is held back, so that an error right behind it can
     /// still go to another lane.
     pub(crate) hold: Duration,
@@ -81,14 +79,6 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Bytes of it that are here.
-    pub(crate) fn len(&self) -> usize {
-        match &self.body {
-            AnswerBody::Whole(bytes) => bytes.len(),
-            AnswerBody::Running(running) => running.held.iter().map(Bytes::len).sum(),
-        }
-    }
-
     /// A stream that ended within what was held.
     fn of_frames(head: response::Parts, held: VecDeque<Bytes>) -> Self {
         let len = held.iter().map(Bytes::len).sum();

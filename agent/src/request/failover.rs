@@ -278,7 +278,6 @@ impl Route<'_> {
             head: until(member.timeouts.headers(self.job.asked.streams)).min(content),
             content,
             request: self.deadline,
-            idle: member.timeouts.idle,
             hold: self.pool.failover.hold,
         }
     }

@@ -19,7 +19,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Sleep;
 
 /// A comment of an event stream, which every client passes over.
 const COMMENT: Bytes = Bytes::from_static(b": keep-alive\n\n");
@@ -53,7 +53,7 @@ fn open(serving: Serving, every: Duration, caller: Caller) -> Response<Body> {
     let held = HeldOpen {
         state: State::Waiting {
             serving,
-            timer: Box::pin(tokio::time::sleep_until(Instant::now())),
+            timer: Box::pin(tokio::time::sleep(Duration::ZERO)),
         },
         every,
         caller,
@@ -102,7 +102,7 @@ impl HeldOpen {
                     Poll::Ready(answer) => answer,
                     Poll::Pending => {
                         ready!(timer.as_mut().poll(cx));
-                        timer.as_mut().reset(Instant::now() + self.every);
+                        timer.set(tokio::time::sleep(self.every));
                         return Poll::Ready(Some(Ok(Frame::data(COMMENT))));
                     }
                 },

@@ -259,7 +259,7 @@ impl World {
             };
             let affinity = if pool.affinity { "session" } else { "none" };
             yaml += &format!(
-                "    strategy: {}\n    breaker: {}\n    on_exhausted: {exhausted}\n    affinity: {{mode: {affinity}}}\n    failover: {{timeout_secs: 8, max_hops: {}}}\n",
+                "    last_error: own\n    strategy: {}\n    breaker: {}\n    on_exhausted: {exhausted}\n    affinity: {{mode: {affinity}}}\n    failover: {{timeout_secs: 8, max_hops: {}}}\n",
                 pool.strategy, pool.breaker, pool.hops
             );
         }

@@ -37,7 +37,12 @@ async fn frame_without_end_fails_the_lane_at_a_bound() {
         let agent = dialect.agent(&Document::new().lane("a", &a)).await;
         let got = dialect.ask(true).send(agent.address).await;
         let told = got.body.strip_prefix(dialect.content).unwrap();
-        assert!(!got.whole && told.starts_with(dialect.error_event));
+        assert!(
+            !got.whole && told.starts_with(dialect.error_event),
+            "{} {} {told}",
+            got.whole,
+            dialect.protocol
+        );
         assert!(told.len() < 1024, "nothing of the frame passes");
         agent.settles().await;
         assert_eq!(agent.cell("chat", "a")["window"]["failed"], 1);

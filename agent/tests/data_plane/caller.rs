@@ -22,7 +22,13 @@ pub(crate) struct Got {
 }
 
 /// What any event that may end an answer in failure has.
-const MARKS: [&str; 2] = ["error", "fail"];
+const MARKS: [&str; 5] = [
+    "\"error\":\"",
+    "event: error",
+    "response.failed",
+    "\"finish_reason\":\"error\"",
+    "\"error\":{",
+];
 /// Longest wait for the end of a connection whose answer may have failed.
 const CLOSING: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(5);

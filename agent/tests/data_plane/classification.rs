@@ -68,9 +68,25 @@ async fn refused_accounts_bench_the_lane_at_once_and_the_sibling_answers() {
         rows.extend([
             (dialect, 401, body, "auth"),
             (dialect, 402, body, "billing"),
-            (dialect, 403, body, "auth"),
         ]);
     }
+    let refused = r#"{"error":{"message":"secret","type":"x","code":"account_deactivated"}}"#;
+    rows.extend([
+        (&OPENAI, 403, refused, "auth"),
+        (&RESPONSES, 403, refused, "auth"),
+        (
+            &ANTHROPIC,
+            403,
+            r#"{"type":"error","error":{"type":"permission_error","message":"secret"}}"#,
+            "auth",
+        ),
+        (
+            &GEMINI,
+            403,
+            r#"{"error":{"code":403,"message":"secret","status":"PERMISSION_DENIED","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"SERVICE_DISABLED"}]}}"#,
+            "auth",
+        ),
+    ]);
     for (dialect, status, body, kind) in rows {
         let case = format!("{} {status} {body}", dialect.protocol);
         let (a, b, agent) = beside_a_good_one(dialect, json(status, body)).await;
@@ -174,7 +190,7 @@ async fn spent_window_is_asked_once_per_cooldown() {
 async fn lane_with_a_refused_key_comes_back_with_its_next_good_answer() {
     for status in [401, 402, 403] {
         let a = Upstream::start(completion("hello")).await;
-        a.next(json(status, "{}"));
+        a.next(json(status, r#"{"error":{"code":"account_deactivated"}}"#));
         let document = Document::new().lane("a", &a).breaker(SHORT);
         let agent = Agent::start(&document.yaml()).await;
         chat("chat", false).send(agent.address).await;

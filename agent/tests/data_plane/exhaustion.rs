@@ -32,7 +32,7 @@ async fn rejection_names_the_soonest_genuine_expiry() {
     let got = chat("chat", false).send(agent.address).await;
     assert_eq!(got.status, 503);
     assert!((39..=40).contains(&retry_after(&got)), "{got:?}");
-    assert_eq!(got.json()["error"]["code"], "no_lane_available");
+    assert_eq!(got.json()["error"]["code"], "circuit_open");
     assert_eq!(
         (a.hits(), b.hits()),
         (hits_a, hits_b),

@@ -211,6 +211,9 @@ impl Document {
             text += &format!("      - {{target: {name}, weight: {weight}}}\n");
         }
         text += &format!("    breaker: {}\n", self.breaker);
+        if !self.pool.contains("last_error") {
+            text += "    last_error: own\n";
+        }
         for line in self.pool.lines() {
             text += &format!("    {}\n", line);
         }

@@ -29,6 +29,7 @@ mod hints;
 mod hygiene;
 mod in_place;
 mod ingress;
+mod last_error;
 mod odd_frames;
 mod outage;
 mod overrides;

@@ -102,7 +102,8 @@ async fn every_end_of_a_probe_gives_its_slot_back() {
             "pings for ever",
             true,
             [stream_head()].into_iter().chain(pings).collect(),
-            Left::Open,
+            // The lane lives; only the time of the request is over.
+            Left::Slot,
         ),
     ];
     let running: Vec<_> = rows

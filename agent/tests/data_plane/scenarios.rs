@@ -166,7 +166,7 @@ fn rows(d: &'static Dialect) -> Vec<Row> {
         row("silence after content",            Streams,   silent(then(&[d.content], Hang)),           BrokenOff,    Failure(&["stalled"]),           SiblingFirst),
 
         row("401",                              Both,      json(401, "{\"secret\":1}"),                Told(401),    HardDown("auth"),                NotThere),
-        row("403",                              Both,      json(403, "{\"secret\":1}"),                Told(401),    HardDown("auth"),                NotThere),
+        row("403",                              Both,      json(403, "{\"secret\":1}"),                Told(503),    Failure(&["status"]),            SiblingFirst),
         row("402",                              Both,      json(402, "{\"secret\":1}"),                Told(503),    HardDown("billing"),             NotThere),
         row("429 of a rate",                    Both,      json(429, "{}"),                            Told(429),    Failure(&["rate_limit"]),        SiblingFirst),
         row("429 with a wait",                  Both,      answer(429, &[("retry-after", "40")], "{}"), Told(429),   Failure(&["rate_limit"]),        NotThere),

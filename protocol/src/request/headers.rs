@@ -45,6 +45,14 @@ pub struct ProviderHeaders {
 }
 
 impl ProviderHeaders {
+    /// True when the provider's key stands somewhere in `text`.
+    #[must_use]
+    pub fn is_in(&self, text: &[u8]) -> bool {
+        let key = self.credential.as_ref().map(|(_, value)| value.as_bytes());
+        let key = key.and_then(|value| value.rsplit(|byte| *byte == b' ').next());
+        key.is_some_and(|key| !key.is_empty() && memchr::memmem::find(text, key).is_some())
+    }
+
     /// Prepares a provider's headers; `api_key` is the resolved secret, if there is one.
     ///
     /// # Errors

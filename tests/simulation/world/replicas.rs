@@ -581,7 +581,7 @@ impl World {
     }
 
     fn tick(&mut self, replica: usize, stream: u64) {
-        let (now, now_ms) = (self.instant(), self.replica_ms(replica));
+        let now = self.instant();
         let Some(connection) = self.connections.get_mut(&stream) else {
             return;
         };

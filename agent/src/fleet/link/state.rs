@@ -122,6 +122,10 @@ pub enum Effect {
 
 /// The next message.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one at a time, taken apart at once"
+)]
 pub enum Outgoing {
     /// An answer, as it is.
     Answer(FromAgent),

@@ -66,9 +66,7 @@ pub(super) async fn read(
             let now = clock::now();
             *held_until.get_or_insert_with(|| now.checked_add(bounds.hold).unwrap_or(now))
         } else {
-            let now = clock::now();
-            let silent = now.checked_add(bounds.idle).unwrap_or(now);
-            bounds.content.min(silent)
+            bounds.content
         };
         // Most often the answer is here already, and nothing has to be set up for a wait.
         let next = match body.frame().now_or_never() {
@@ -81,7 +79,6 @@ pub(super) async fn read(
         };
         match next {
             Err(_) if opening.content => return opening.running(head, body, reader),
-            Err(_) if deadline < bounds.content => return failed(CauseKind::Stalled),
             // The time that the caller's request has is not the lane's own.
             Err(_) if heard && bounds.content >= bounds.request => {
                 return Attempted::Failed(Verdict::out_of_time(), None);

@@ -83,7 +83,7 @@ impl Route<'_> {
             }
             Attempted::Empty(_) => {
                 let verdict = Verdict::transient(CauseKind::EmptyAnswer);
-                self.fail(verdict, None, member, guard, request, left)
+                self.fail(verdict, None, member, *guard, request, left)
             }
             Attempted::Failed(verdict, Some(answer))
                 if matches!(
@@ -95,7 +95,7 @@ impl Route<'_> {
                 Conclusion::Done(self.relay(answer, guard, request, booking))
             }
             Attempted::Failed(verdict, answer) => {
-                self.fail(verdict, answer, member, guard, request, left)
+                self.fail(verdict, answer, member, *guard, request, left)
             }
         }
     }
@@ -106,7 +106,7 @@ impl Route<'_> {
         verdict: Verdict,
         answer: Option<Answer>,
         member: &Member,
-        guard: Box<AttemptGuard>,
+        guard: AttemptGuard,
         request: Box<RequestGuard>,
         left: &Retries,
     ) -> Conclusion {
@@ -180,8 +180,8 @@ impl Route<'_> {
             Disposition::HardDownAuth => Last::Auth,
             Disposition::Transient => {
                 if self.pool.relays_last_error {
-                    let short = answer.filter(|answer| answer.len() <= RELAYED_MAX_BYTES);
-                    self.progress.last_answer = short.map(Box::new);
+                    let fit = answer.filter(|answer| may_relay(answer, member));
+                    self.progress.last_answer = fit.map(Box::new);
                 }
                 match verdict.status {
                     Some(429) => Last::RateLimited(verdict.retry_after),
@@ -250,4 +250,20 @@ impl Route<'_> {
         reply::mark(&mut response, &self.provenance());
         response
     }
+}
+
+/// True for a failure that the caller may see in the lane's own words: an error, short, and nothing
+/// about the gateway's account or with its key in it.
+fn may_relay(answer: &Answer, member: &Member) -> bool {
+    let status = answer.head.status;
+    let is_error = status.is_client_error() || status.is_server_error();
+    let is_of_account = matches!(status.as_u16(), 401..=403 | 407);
+    let AnswerBody::Whole(bytes) = &answer.body else {
+        return false;
+    };
+    let headers = member.lane.provider.credential.headers();
+    is_error
+        && !is_of_account
+        && bytes.len() <= RELAYED_MAX_BYTES
+        && headers.is_some_and(|headers| !headers.is_in(bytes))
 }
