@@ -14,6 +14,7 @@ fn order(id: &str, pool: Option<&str>, lane: &str, action: OverrideAction) -> Ov
         id: id.to_owned(),
         pool: pool.map(PoolName::from),
         lane: LaneName::from(lane),
+        provider: None,
         action,
         remaining_ms: LONG,
     }

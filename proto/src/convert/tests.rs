@@ -146,6 +146,7 @@ fn overrides() -> Vec<Override> {
         id: id.into(),
         pool: pool.map(Into::into),
         lane: "sonnet".into(),
+        provider: None,
         action,
         remaining_ms,
     };
