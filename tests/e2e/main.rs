@@ -20,6 +20,7 @@ mod lost_server;
 mod managing;
 mod metrics;
 mod overrides;
+mod provider_breaker;
 mod recovery;
 mod replicas;
 mod rollouts;
