@@ -97,7 +97,7 @@ pub(crate) enum Command {
     Apply(ApplyArguments),
     /// Show what apply would change
     Diff(DiffArguments),
-    /// Override a lane's breakers for a time: force open, force close, drain, reset
+    /// Override the breakers of a lane or a provider for a time: force open, force close, drain, reset
     Override(OverrideArguments),
     /// Make the content of an earlier revision current again, as a new revision
     Rollback(RollbackArguments),

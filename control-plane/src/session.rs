@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::fleet::Rejected;
 use lanekeeper_model::{AgentRecord, CellReport, Problem, Report};
 use lanekeeper_proto::message::{
-    ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_SPARSE, FromAgent, FromServer, Goodbye,
-    GoodbyeReason, Hello, Limits, OverridesResult, Welcome,
+    ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, FromAgent,
+    FromServer, Goodbye, GoodbyeReason, Hello, Limits, OverridesResult, Welcome,
 };
 use lanekeeper_proto::{Unfit, limits};
 
@@ -156,7 +156,11 @@ impl Session {
                 message_bytes: u32::try_from(limits::MESSAGE_BYTES_MAX).unwrap_or(u32::MAX),
                 report_cells: u32::try_from(limits::REPORT_CELLS_MAX).unwrap_or(u32::MAX),
             },
-            capabilities: vec![ABILITY_OVERRIDES.to_owned(), ABILITY_SPARSE.to_owned()],
+            capabilities: vec![
+                ABILITY_OVERRIDES.to_owned(),
+                ABILITY_SPARSE.to_owned(),
+                ABILITY_PROVIDER_CELLS.to_owned(),
+            ],
         };
         let drains = hello.capabilities.iter().any(|it| it == ABILITY_DRAIN);
         let mut session = Self {

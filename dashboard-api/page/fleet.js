@@ -92,7 +92,16 @@ const state = {
   pollFailed: false,
 };
 
-const keyOf = (cell) => JSON.stringify([cell.gateway, cell.pool, cell.lane, cell.endpoint]);
+// A provider's own cell has neither pool nor lane.
+const keyOf = (cell) => JSON.stringify([
+  cell.gateway, cell.pool, cell.lane, cell.lane === null ? cell.provider : null, cell.endpoint,
+]);
+
+/** What a cell is called: its pool and lane, or the provider whose own it is. */
+function nameOf(cell) {
+  if (cell.lane === null) return `provider ${cell.provider}`;
+  return `${cell.pool === "" ? "direct" : cell.pool} › ${cell.lane}`;
+}
 
 // --- API
 
@@ -472,10 +481,9 @@ class CellRow {
 
   draw(cell) {
     this.stateCell.replaceChildren(chip(cell.state));
-    const place = cell.pool === "" ? "direct" : cell.pool;
     this.lane.replaceChildren(
-      element("div", { class: "lane" }, `${place} › ${cell.lane}`),
-      element("div", { class: "small" }, `${cell.gateway} · ${cell.provider}${cell.endpoint ? ` · ${cell.endpoint}` : ""}`),
+      element("div", { class: "lane" }, nameOf(cell)),
+      element("div", { class: "small" }, `${cell.gateway}${cell.lane === null ? "" : ` · ${cell.provider}`}${cell.endpoint ? ` · ${cell.endpoint}` : ""}`),
     );
     const agents = cell.agents;
     renderMeter(this.meter, null, [
@@ -490,7 +498,7 @@ class CellRow {
     this.cause.replaceChildren(element("div", {}, ...causeNodes(cell)));
     setText(this.trips, cell.trips.toLocaleString());
     this.trips.title = cell.flaps ? `${counted(cell.flaps, "flap", "flaps")} since it was last closed` : "";
-    this.button.setAttribute("aria-label", `Agents of ${place} ${cell.lane}`);
+    this.button.setAttribute("aria-label", `Agents of ${nameOf(cell)}`);
   }
 
   tick(cell) {
@@ -503,8 +511,9 @@ class CellRow {
   }
 
   async loadDetail() {
-    const { gateway, pool, lane } = this.cell;
-    const query = new URLSearchParams({ gateway, pool, lane, include: "closed", detail: "agents" });
+    const { gateway, pool, lane, provider } = this.cell;
+    const which = lane === null ? { provider } : { pool, lane };
+    const query = new URLSearchParams({ gateway, ...which, include: "closed", detail: "agents" });
     try {
       const view = await get(`/api/v1/breaker-state?${query}`);
       const found = view.cells.find((cell) => keyOf(cell) === this.key);

@@ -154,7 +154,7 @@ impl Agent {
     fn next_message(&mut self, now: Instant) -> Option<FromAgent> {
         match self.link.next(now, self.rng.random())? {
             Outgoing::Answer(answer) => Some(answer),
-            Outgoing::Report(Numbered { seq, dense }, _) => {
+            Outgoing::Report(Numbered { seq, dense, .. }, _) => {
                 let cells = self.script.report(&self.cells, dense, now);
                 self.swarm.tally.reported();
                 Some(FromAgent::Report(Report {

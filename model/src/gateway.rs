@@ -64,8 +64,8 @@ impl Gateway {
         Some(&route.pool)
     }
 
-    /// Every cell this gateway has on an agent, sorted: one for each member of each pool, and one
-    /// for the direct route of each lane.
+    /// Every cell this gateway has on an agent, sorted: one for each member of each pool, one for
+    /// the direct route of each lane, and one for each provider with a breaker of its own.
     pub fn cells(&self) -> Vec<CellName> {
         let direct = self.lanes.values().map(|lane| CellName {
             pool: PoolName::direct(),
@@ -79,7 +79,13 @@ impl Gateway {
                 provider: member.provider.clone(),
             })
         });
-        let mut cells: Vec<CellName> = direct.chain(pooled).collect();
+        let with_breaker = self.providers.values().filter(|it| it.breaker.is_some());
+        let own = with_breaker.map(|provider| CellName {
+            pool: PoolName::direct(),
+            lane: LaneName::none(),
+            provider: provider.name.clone(),
+        });
+        let mut cells: Vec<CellName> = direct.chain(pooled).chain(own).collect();
         cells.sort();
         cells
     }

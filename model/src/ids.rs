@@ -114,13 +114,64 @@ impl PoolName {
     }
 }
 
-/// Names one cell: the breaker of one (pool, lane) pair, with the provider the lane belongs to.
+impl LaneName {
+    /// The lane name of a provider's own cell: the empty string.
+    pub fn none() -> Self {
+        Self(Arc::from(""))
+    }
+}
+
+/// Names one cell: the breaker of one (pool, lane) pair, with the provider the lane belongs to, or
+/// a provider's own breaker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CellName {
-    /// The pool, or [`PoolName::direct`].
+    /// The pool, or [`PoolName::direct`]; empty for a provider's own cell.
     pub pool: PoolName,
-    /// The lane.
+    /// The lane, or [`LaneName::none`] for a provider's own cell.
     pub lane: LaneName,
-    /// The lane's provider.
+    /// The lane's provider, or the one whose own cell it is.
     pub provider: ProviderName,
+}
+
+impl CellName {
+    /// Whose breaker the cell is.
+    pub fn owner(&self) -> CellOwner {
+        CellOwner::new(&self.pool, &self.lane, &self.provider)
+    }
+}
+
+/// Whose breaker a cell is: what identifies it within a gateway, but for the endpoint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum CellOwner {
+    /// A provider's own.
+    Provider(ProviderName),
+    /// A lane's in one pool, or on its direct route.
+    Member {
+        /// The pool, or [`PoolName::direct`].
+        pool: PoolName,
+        /// The lane.
+        lane: LaneName,
+    },
+}
+
+impl CellOwner {
+    /// Reads names as reports carry them: those of a provider's own cell have no lane.
+    pub fn new(pool: &PoolName, lane: &LaneName, provider: &ProviderName) -> Self {
+        if lane.is_empty() {
+            Self::Provider(provider.clone())
+        } else {
+            Self::Member {
+                pool: pool.clone(),
+                lane: lane.clone(),
+            }
+        }
+    }
+
+    /// The pool and the lane; `None` for a provider's own cell.
+    pub fn member(&self) -> Option<(&PoolName, &LaneName)> {
+        match self {
+            Self::Provider(_) => None,
+            Self::Member { pool, lane } => Some((pool, lane)),
+        }
+    }
 }

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{LaneName, PoolName, ProviderName};
+use crate::ids::{CellOwner, LaneName, PoolName, ProviderName};
 
 /// State of a cell as reported. Closed = passing, open = refusing.
 #[derive(
@@ -59,13 +59,13 @@ pub struct CauseReport {
 /// One cell as one agent sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellReport {
-    /// The pool, or the empty name for direct routes.
+    /// The pool, or the empty name for direct routes and for a provider's own cell.
     pub pool: PoolName,
-    /// The lane.
+    /// The lane, or the empty name for a provider's own cell.
     pub lane: LaneName,
-    /// The lane's provider.
+    /// The lane's provider, or the one whose own cell it is.
     pub provider: ProviderName,
-    /// The endpoint, where a pool keeps a cell for each.
+    /// The endpoint, where a policy keeps a cell for each.
     #[serde(default)]
     pub endpoint: Option<String>,
     /// The state.
@@ -109,6 +109,16 @@ pub struct CellReport {
 }
 
 impl CellReport {
+    /// Whose breaker the cell is.
+    pub fn owner(&self) -> CellOwner {
+        CellOwner::new(&self.pool, &self.lane, &self.provider)
+    }
+
+    /// True for a provider's own cell.
+    pub fn is_of_provider(&self) -> bool {
+        self.lane.is_empty()
+    }
+
     /// True when there is anything to report of the cell beyond "closed". Level-triggered reports
     /// carry every such cell each time.
     pub fn is_notable(&self) -> bool {
@@ -209,8 +219,11 @@ fn digest_of(cell: &CellReport) -> u64 {
         u8::from(cell.parked_remaining_ms > 0),
         u8::from(cell.advisory),
     ];
+    // Only a provider's own cell has no lane to be known by.
+    let provider = cell.is_of_provider().then_some(cell.provider.as_str());
     let bytes = texts
         .into_iter()
+        .chain(provider)
         .flat_map(|text| text.bytes().chain([TEXT_END]))
         .chain(flags);
     bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -251,5 +264,19 @@ mod tests {
             ..cell("c", CellState::Closed)
         };
         assert_ne!(digest(&[parked]), 0);
+    }
+
+    #[test]
+    fn digest_tells_providers_own_cells_apart() {
+        let own = |provider: &str| CellReport {
+            provider: provider.into(),
+            ..cell("", CellState::Open)
+        };
+        assert_ne!(digest(&[own("p")]), digest(&[own("q")]));
+        let lane = |provider: &str| CellReport {
+            provider: provider.into(),
+            ..cell("a", CellState::Open)
+        };
+        assert_eq!(digest(&[lane("p")]), digest(&[lane("q")]), "as ever");
     }
 }

@@ -7,7 +7,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{LaneName, PoolName};
+use crate::ids::{LaneName, PoolName, ProviderName};
 
 mod active;
 
@@ -53,15 +53,18 @@ impl From<OverrideAction> for lanekeeper_breaker::OverrideAction {
     }
 }
 
-/// An operator's override of the cells of a lane.
+/// An operator's override of the cells of a lane, or of a provider's own cell.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Override {
     /// Identifies the override; a reset of an id that was seen before does nothing.
     pub id: String,
     /// The pool whose cells are meant, the empty name for direct routes; `None` = all of them.
     pub pool: Option<PoolName>,
-    /// The lane.
+    /// The lane; empty when a provider's own cell is meant.
     pub lane: LaneName,
+    /// The provider whose own cell is meant; `None` = the lane's cells are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderName>,
     /// What to do.
     pub action: OverrideAction,
     /// Milliseconds until the override ends by itself. Not read for a reset.

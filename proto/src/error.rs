@@ -44,6 +44,12 @@ pub enum WireError {
         /// Dotted path of the field.
         field: String,
     },
+    /// A field beside others that exclude it.
+    #[error("{field}: is given beside fields that exclude it")]
+    Excluded {
+        /// Dotted path of the field.
+        field: String,
+    },
     /// A text longer than allowed.
     #[error("{field}: longer than {limit} bytes")]
     TooLong {
@@ -84,6 +90,7 @@ impl WireError {
             },
             Self::NotAName { field } => Self::NotAName { field: join(field) },
             Self::ControlCharacter { field } => Self::ControlCharacter { field: join(field) },
+            Self::Excluded { field } => Self::Excluded { field: join(field) },
             Self::TooLong { field, limit } => Self::TooLong {
                 field: join(field),
                 limit,

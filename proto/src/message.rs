@@ -16,6 +16,9 @@ pub const ABILITY_DRAIN: &str = "drain";
 /// agent sends no dense report: a list of hundreds of closed cells carries nothing that their
 /// absence does not.
 pub const ABILITY_SPARSE: &str = "sparse";
+/// The ability of a server to read providers' own cells in reports. One that does not name it would
+/// refuse a report with a cell without a lane, so an agent leaves them out.
+pub const ABILITY_PROVIDER_CELLS: &str = "provider_cells";
 
 /// What an agent sends.
 #[derive(Debug, Clone, PartialEq)]

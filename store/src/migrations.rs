@@ -29,6 +29,7 @@ const FILES: &[(&str, &str)] = &[
     migration!("0011_add_agents_left"),
     migration!("0012_add_agents_identity"),
     migration!("0013_create_sign_ins"),
+    migration!("0014_add_overrides_provider"),
 ];
 
 /// The number a file's name begins with, which a test holds to.

@@ -1,4 +1,4 @@
-//! Overrides: operators' orders on the cells of a lane, each with an end.
+//! Overrides: operators' orders on the cells of a lane or of a provider, each with an end.
 //!
 //! A gateway's orders have one counter that grows with every change, so that a replica sees by one
 //! cheap read whether there is anything new. The counter's row is also the lock under which the
@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use lanekeeper_model::{ActiveOverride, LaneName, OverrideAction, PoolName};
+use lanekeeper_model::{ActiveOverride, LaneName, OverrideAction, PoolName, ProviderName};
 use serde_json::json;
 
 use crate::audit::{self, NewEntry};
@@ -32,6 +32,7 @@ type OverrideColumns = (
     String,
     Option<String>,
     String,
+    Option<String>,
     String,
     String,
     String,
@@ -72,8 +73,10 @@ pub struct NewOverride {
     pub action: OverrideAction,
     /// The pool whose cells are meant, the empty name for direct routes; `None` = all of them.
     pub pool: Option<PoolName>,
-    /// The lane.
+    /// The lane; empty when a provider's own cell is meant.
     pub lane: LaneName,
+    /// The provider whose own cell is meant; `None` = the lane's cells are.
+    pub provider: Option<ProviderName>,
     /// Labels an agent must have; empty = every agent.
     pub agents: BTreeMap<String, String>,
     /// Why.
@@ -110,6 +113,7 @@ impl ConfigStore {
         check_text("gateway", gateway)?;
         check_text("reason", &new.reason)?;
         check_text("lane", &new.lane)?;
+        check_text("provider", new.provider.as_deref().unwrap_or_default())?;
         check_text("pool", new.pool.as_deref().unwrap_or_default())?;
         let mut session = self.engine.begin().await?;
         let written = create(&mut session, gateway, new, seen, change).await;
@@ -158,7 +162,7 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         let rows: Vec<OverrideColumns> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT id, gateway, number, action, pool, lane, agents, reason, actor,
+                "SELECT id, gateway, number, action, pool, lane, provider, agents, reason, actor,
                         created_ms, expires_ms, released_ms
                  FROM overrides
                  WHERE gateway = $1 AND number < $2
@@ -191,7 +195,7 @@ impl ConfigStore {
         };
         let rows: Vec<OverrideColumns> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT id, gateway, number, action, pool, lane, agents, reason, actor,
+                "SELECT id, gateway, number, action, pool, lane, provider, agents, reason, actor,
                         created_ms, expires_ms, released_ms
                  FROM overrides
                  WHERE gateway = $1 AND released_ms IS NULL AND expires_ms > $2 ORDER BY number",
@@ -215,7 +219,7 @@ impl ConfigStore {
         let mut session = self.engine.session().await?;
         let rows: Vec<OverrideColumns> = fetch!(&mut session, connection => {
             sqlx::query_as(
-                "SELECT id, gateway, number, action, pool, lane, agents, reason, actor,
+                "SELECT id, gateway, number, action, pool, lane, provider, agents, reason, actor,
                         created_ms, expires_ms, released_ms
                  FROM overrides WHERE released_ms IS NULL AND expires_ms > $1
                  ORDER BY gateway, number LIMIT $2",
@@ -326,6 +330,7 @@ async fn create(
             action: new.action,
             pool: new.pool.clone(),
             lane: new.lane.clone(),
+            provider: new.provider.clone(),
             agents: new.agents.clone(),
             expires_ms: new.expires_ms,
         },
@@ -339,9 +344,9 @@ async fn create(
     execute!(
         session,
         sqlx::query(
-            "INSERT INTO overrides (id, gateway, number, action, pool, lane, agents, reason, actor,
-                                    created_ms, expires_ms, released_ms)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, NULL)",
+            "INSERT INTO overrides (id, gateway, number, action, pool, lane, provider, agents,
+                                    reason, actor, created_ms, expires_ms, released_ms)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, NULL)",
         )
         .bind(&order.id)
         .bind(gateway)
@@ -349,6 +354,7 @@ async fn create(
         .bind(order.action.as_str())
         .bind(order.pool.as_deref())
         .bind(order.lane.as_str())
+        .bind(order.provider.as_deref())
         .bind(&labels)
         .bind(&row.reason)
         .bind(&row.actor)
@@ -413,7 +419,7 @@ pub(crate) async fn end_all(
 async fn one(session: &mut Session, gateway: &str, id: &str) -> Result<Option<OverrideRow>, Error> {
     let row: Option<OverrideColumns> = fetch!(session, connection => {
         sqlx::query_as(
-            "SELECT id, gateway, number, action, pool, lane, agents, reason, actor,
+            "SELECT id, gateway, number, action, pool, lane, provider, agents, reason, actor,
                     created_ms, expires_ms, released_ms
              FROM overrides WHERE gateway = $1 AND id = $2",
         )
@@ -432,6 +438,7 @@ fn row_of(columns: OverrideColumns) -> Result<OverrideRow, Error> {
         action,
         pool,
         lane,
+        provider,
         agents,
         reason,
         actor,
@@ -447,6 +454,7 @@ fn row_of(columns: OverrideColumns) -> Result<OverrideRow, Error> {
             action: OverrideAction::from_name(&action).ok_or_else(|| damaged("the action"))?,
             pool: pool.map(PoolName::from),
             lane: LaneName::from(lane),
+            provider: provider.map(ProviderName::from),
             agents: serde_json::from_str(&agents).map_err(|_| damaged("the labels"))?,
             expires_ms: from_stored(expires)?,
             id,
@@ -474,6 +482,7 @@ fn summary(row: &OverrideRow) -> serde_json::Value {
         "action": order.action.as_str(),
         "pool": order.pool.as_deref(),
         "lane": order.lane.as_str(),
+        "provider": order.provider.as_deref(),
         "agents": order.agents,
         "reason": row.reason,
         "expires_ms": order.expires_ms,

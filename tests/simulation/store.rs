@@ -219,6 +219,7 @@ impl Store {
                         action: *action,
                         pool: pool.clone(),
                         lane: lane.as_str().into(),
+                        provider: None,
                         agents: agents.clone(),
                         expires_ms: now_ms + lasts.as_millis() as u64,
                     },

@@ -39,9 +39,12 @@ pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: 
     report
 }
 
-/// Numbers a report of every cell and brings it to the sizes that the server accepts; also how many
-/// cells had to be left out.
-pub(super) fn fit(all: Report, numbered: Numbered, limits: Limits) -> (Report, usize) {
+/// Numbers a report of every cell and brings it to what the server reads and the sizes that it
+/// accepts; also how many cells had to be left out for their size.
+pub(super) fn fit(mut all: Report, numbered: Numbered, limits: Limits) -> (Report, usize) {
+    if !numbered.provider_cells {
+        all.cells.retain(|cell| !cell.is_of_provider());
+    }
     let digest = digest(&all.cells);
     let (cells, left_out) = select(all.cells, numbered.dense, limits);
     let report = Report {

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::{ConfigSource, Problem};
 use lanekeeper_proto::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
-    ABILITY_SPARSE, AppliedRevision, ConfigOutcome, ConfigPush, ConfigResult, FromServer, Goodbye,
-    Limits, Overrides, ReportAck, Welcome,
+    ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, AppliedRevision, ConfigOutcome, ConfigPush,
+    ConfigResult, FromServer, Goodbye, Limits, Overrides, ReportAck, Welcome,
 };
 
 /// How long a server may take to answer the Hello.
@@ -148,6 +148,8 @@ pub struct Numbered {
     pub seq: u64,
     /// List every cell.
     pub dense: bool,
+    /// The server reads providers' own cells.
+    pub provider_cells: bool,
 }
 
 /// One session.
@@ -162,6 +164,8 @@ struct Open {
     since: Instant,
     control_epoch: String,
     limits: Limits,
+    /// The server reads providers' own cells.
+    provider_cells: bool,
     interval: Duration,
     /// Time between dense reports; `None` when the server does without.
     dense_interval: Option<Duration>,
@@ -293,8 +297,11 @@ impl Session {
 impl Open {
     fn new(welcome: Welcome, now: Instant) -> Self {
         let interval = clamp(welcome.report_interval);
-        let is_sparse = welcome.capabilities.iter().any(|it| it == ABILITY_SPARSE);
+        let is_able = |ability| welcome.capabilities.iter().any(|it| it == ability);
+        let is_sparse = is_able(ABILITY_SPARSE);
+        let provider_cells = is_able(ABILITY_PROVIDER_CELLS);
         Self {
+            provider_cells,
             since: now,
             control_epoch: welcome.control_epoch,
             limits: welcome.limits,
@@ -351,6 +358,7 @@ impl Open {
         Numbered {
             seq: self.seq,
             dense,
+            provider_cells: self.provider_cells,
         }
     }
 

@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use super::link::{Effect, Leave, Link, Outgoing, Received};
 use super::report::fit;
 use crate::lanes::cells::{CellSlot, Label};
-use crate::lanes::overrides::{ActiveOverrides, concerns};
+use crate::lanes::overrides::ActiveOverrides;
 use crate::revision::adopt::{Adopter, Expected};
 use crate::revision::cache::overrides::{self, Held};
 use crate::status::Status;
@@ -231,7 +231,7 @@ impl Agent {
     fn apply_overrides(&mut self, overrides: &[Override], now: Instant) {
         let resets = self.overrides.set_overrides(overrides, now);
         for (_, cell) in self.cells.values() {
-            if resets.iter().any(|scope| concerns(scope, cell)) {
+            if resets.iter().any(|scope| scope.concerns(cell.label())) {
                 cell.reset(now);
             }
         }

@@ -48,7 +48,7 @@ pub(crate) struct CellSlot {
     changed: Arc<Notify>,
 }
 
-/// What the cell is called in logs.
+/// Whose cell it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Label {
     /// The cell of one (pool, lane) pair.
@@ -209,12 +209,9 @@ impl CellSlot {
         }
     }
 
-    /// The cell's pool and lane; `None` for a provider's own cell.
-    pub(crate) fn names(&self) -> Option<(&PoolName, &LaneName)> {
-        match &self.label {
-            Label::Member { pool, lane } => Some((pool, lane)),
-            Label::Provider(_) => None,
-        }
+    /// Whose cell it is.
+    pub(crate) fn label(&self) -> &Label {
+        &self.label
     }
 
     /// The one endpoint it judges; `None` when it judges all.
@@ -235,14 +232,15 @@ impl CellSlot {
     }
 
     /// The cell as the agent's report carries it.
-    pub(crate) fn report(&self, provider: &ProviderName, now: Instant) -> Option<CellReport> {
-        let Label::Member { pool, lane } = &self.label else {
-            return None;
+    pub(crate) fn report(&self, provider: &ProviderName, now: Instant) -> CellReport {
+        let (pool, lane) = match &self.label {
+            Label::Member { pool, lane } => (pool.clone(), lane.clone()),
+            Label::Provider(_) => (PoolName::direct(), LaneName::none()),
         };
         let view = self.view(now);
-        Some(CellReport {
-            pool: pool.clone(),
-            lane: lane.clone(),
+        CellReport {
+            pool,
+            lane,
             provider: provider.clone(),
             endpoint: self.endpoint.map(str::to_owned),
             state: view.state.into(),
@@ -262,7 +260,7 @@ impl CellSlot {
             }),
             override_action: override_action(&view),
             advisory: view.advisory_remaining.is_some(),
-        })
+        }
     }
 
     /// What the cell is called in logs.

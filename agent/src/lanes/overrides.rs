@@ -3,8 +3,8 @@
 //!
 //! Both arrive as whole sets. They are kept so that cells of a later revision get them too.
 
-use crate::lanes::cells::CellSlot;
-use lanekeeper_model::{Advisory, LaneName, Override, OverrideAction, PoolName};
+use crate::lanes::cells::{CellSlot, Label};
+use lanekeeper_model::{Advisory, LaneName, Override, OverrideAction, PoolName, ProviderName};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,8 +15,36 @@ const OVERRIDES_MAX: usize = 10_000;
 /// lags behind must not make the next one carry it out again.
 const RESET_KEPT: Duration = Duration::from_secs(600);
 
-/// The cells an override is about: those of a lane in one pool, or in all.
-type Scope = (Option<PoolName>, LaneName);
+/// The cells an override is about.
+#[derive(Clone)]
+pub(crate) enum Scope {
+    /// Those of a lane in one pool, or in all.
+    Lane(Option<PoolName>, LaneName),
+    /// A provider's own.
+    Provider(ProviderName),
+}
+
+impl Scope {
+    fn of(one: &Override) -> Self {
+        match &one.provider {
+            Some(provider) => Self::Provider(provider.clone()),
+            None => Self::Lane(one.pool.clone(), one.lane.clone()),
+        }
+    }
+
+    /// True when a cell of this label is meant.
+    pub(crate) fn concerns(&self, label: &Label) -> bool {
+        match (self, label) {
+            (Self::Lane(wanted, of), Label::Member { pool, lane }) => {
+                lane == of && wanted.as_ref().is_none_or(|wanted| wanted == pool)
+            }
+            (Self::Provider(of), Label::Provider(provider)) => provider == of,
+            (Self::Lane(..), Label::Provider(_)) | (Self::Provider(_), Label::Member { .. }) => {
+                false
+            }
+        }
+    }
+}
 
 /// Everything in force.
 #[derive(Default)]
@@ -24,7 +52,9 @@ pub(crate) struct ActiveOverrides {
     /// Overrides that last, by lane, the earliest first. One that is superseded by a later one
     /// waits here for its end.
     active: HashMap<LaneName, Vec<Active>>,
-    advised: HashMap<Scope, Instant>,
+    /// Those on providers' own cells, likewise.
+    on_providers: HashMap<ProviderName, Vec<Active>>,
+    advised: HashMap<(Option<PoolName>, LaneName), Instant>,
     /// Ids and scopes of the whole set.
     ids: Vec<(String, Scope)>,
     /// Ids of the resets that have been carried out, and when each was last in the set.
@@ -43,18 +73,22 @@ impl ActiveOverrides {
     /// carried out now.
     pub(crate) fn set_overrides(&mut self, overrides: &[Override], now: Instant) -> Vec<Scope> {
         self.active.clear();
+        self.on_providers.clear();
         self.ids.clear();
         let mut resets = Vec::new();
         for one in bounded(overrides, "overrides") {
-            let scope = (one.pool.clone(), one.lane.clone());
+            let scope = Scope::of(one);
             self.ids.push((one.id.clone(), scope.clone()));
             if one.action == OverrideAction::Reset {
                 if self.resets_done.insert(one.id.clone(), now).is_none() {
                     resets.push(scope);
                 }
             } else if let Some(until) = end(one.remaining_ms, now) {
-                let of_lane = self.active.entry(one.lane.clone()).or_default();
-                of_lane.push(Active {
+                let of_owner = match &one.provider {
+                    Some(provider) => self.on_providers.entry(provider.clone()).or_default(),
+                    None => self.active.entry(one.lane.clone()).or_default(),
+                };
+                of_owner.push(Active {
                     pool: one.pool.clone(),
                     action: one.action,
                     until,
@@ -73,12 +107,15 @@ impl ActiveOverrides {
     /// to reach its cells.
     pub(crate) fn end_expired(&mut self, now: Instant) -> bool {
         let mut ended = false;
-        self.active.retain(|_, of_lane| {
-            let before = of_lane.len();
-            of_lane.retain(|active| active.until > now);
-            ended |= of_lane.len() != before;
-            !of_lane.is_empty()
-        });
+        let mut remains = |of_owner: &mut Vec<Active>| {
+            let before = of_owner.len();
+            of_owner.retain(|active| active.until > now);
+            ended |= of_owner.len() != before;
+            !of_owner.is_empty()
+        };
+        self.active.retain(|_, of_lane| remains(of_lane));
+        self.on_providers
+            .retain(|_, of_provider| remains(of_provider));
         ended
     }
 
@@ -88,13 +125,22 @@ impl ActiveOverrides {
             return Vec::new();
         }
         let mut pools: HashMap<&LaneName, HashSet<&PoolName>> = HashMap::new();
-        for (pool, lane) in cells.filter_map(|cell| cell.names()) {
-            pools.entry(lane).or_default().insert(pool);
+        let mut providers: HashSet<&ProviderName> = HashSet::new();
+        for cell in cells {
+            match cell.label() {
+                Label::Member { pool, lane } => {
+                    pools.entry(lane).or_default().insert(pool);
+                }
+                Label::Provider(provider) => {
+                    providers.insert(provider);
+                }
+            }
         }
-        let is_met = |(pool, lane): &Scope| match (pools.get(lane), pool) {
-            (Some(of_lane), Some(pool)) => of_lane.contains(pool),
-            (Some(_), None) => true,
-            (None, _) => false,
+        let is_met = |scope: &Scope| match scope {
+            Scope::Lane(pool, lane) => pools
+                .get(lane)
+                .is_some_and(|of_lane| pool.as_ref().is_none_or(|pool| of_lane.contains(pool))),
+            Scope::Provider(provider) => providers.contains(provider),
         };
         self.ids
             .iter()
@@ -128,16 +174,18 @@ impl ActiveOverrides {
 
     /// The override that a cell obeys.
     fn active_on(&self, cell: &CellSlot, now: Instant) -> Option<lanekeeper_breaker::Override> {
-        if self.active.is_empty() {
+        if self.active.is_empty() && self.on_providers.is_empty() {
             return None;
         }
-        let (pool, lane) = cell.names()?;
-        let of_lane = self.active.get(lane)?;
+        let (of_owner, pool) = match cell.label() {
+            Label::Member { pool, lane } => (self.active.get(lane)?, Some(pool)),
+            Label::Provider(provider) => (self.on_providers.get(provider)?, None),
+        };
         let latest = |wanted: Option<&PoolName>| {
             let meant = |it: &&Active| it.until > now && it.pool.as_ref() == wanted;
-            of_lane.iter().rev().find(meant)
+            of_owner.iter().rev().find(meant)
         };
-        let active = latest(Some(pool)).or_else(|| latest(None))?;
+        let active = latest(pool).or_else(|| latest(None))?;
         Some(lanekeeper_breaker::Override {
             action: active.action.into(),
             until: active.until,
@@ -145,18 +193,13 @@ impl ActiveOverrides {
     }
 }
 
-/// True when a cell is one of those `scope` means.
-pub(crate) fn concerns(scope: &Scope, cell: &CellSlot) -> bool {
-    cell.names().is_some_and(|(pool, lane)| {
-        *lane == scope.1 && scope.0.as_ref().is_none_or(|wanted| wanted == pool)
-    })
-}
-
-fn find<T: Copy>(set: &HashMap<Scope, T>, cell: &CellSlot) -> Option<T> {
+fn find<T: Copy>(set: &HashMap<(Option<PoolName>, LaneName), T>, cell: &CellSlot) -> Option<T> {
     if set.is_empty() {
         return None;
     }
-    let (pool, lane) = cell.names()?;
+    let Label::Member { pool, lane } = cell.label() else {
+        return None;
+    };
     set.get(&(Some(pool.clone()), lane.clone()))
         .or_else(|| set.get(&(None, lane.clone())))
         .copied()

@@ -7,7 +7,6 @@
 mod view;
 
 use crate::clock;
-use crate::lanes::overrides;
 use crate::lanes::snapshot::compile::compile;
 use crate::lanes::snapshot::live::{Live, Wiring};
 use crate::lanes::snapshot::{Applied, Snapshot};
@@ -96,9 +95,7 @@ impl Served {
         let resets = live.overrides.set_overrides(overrides, now);
         if let Some(snapshot) = self.snapshot.load().as_ref() {
             for scope in &resets {
-                let meant = snapshot
-                    .cells()
-                    .filter(|cell| overrides::concerns(scope, cell));
+                let meant = snapshot.cells().filter(|cell| scope.concerns(cell.label()));
                 meant.for_each(|cell| cell.reset(now));
             }
             live.overrides.apply_to(snapshot.cells(), now);

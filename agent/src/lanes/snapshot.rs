@@ -59,9 +59,10 @@ impl Snapshot {
         })
     }
 
-    /// Every cell of every lane.
+    /// Every cell of every lane, and of every provider that has its own.
     pub(crate) fn cells(&self) -> impl Iterator<Item = &Arc<CellSlot>> {
-        self.lanes.iter().flat_map(|lane| &lane.cells)
+        let of_lanes = self.lanes.iter().flat_map(|lane| &lane.cells);
+        of_lanes.chain(self.providers.iter().flat_map(|it| it.own_cells()))
     }
 
     /// Everything that keeps a part of the revision from working here.

@@ -55,6 +55,7 @@ pub(crate) struct Metrics {
     provider_state: Family<ProviderLabels, Gauge<f64, AtomicU64>>,
     provider_transitions: Family<ProviderTransitionLabels, Counter>,
     provider_trips: Family<ProviderLabels, Counter>,
+    provider_rejects: Family<ProviderLabels, Counter>,
     inflight: Family<LaneLabels, Gauge>,
     permits: Family<LaneLabels, Gauge>,
     probes: Family<LaneOutcomeLabels, Counter>,
@@ -106,6 +107,7 @@ impl Metrics {
             provider_state: Default::default(),
             provider_transitions: Default::default(),
             provider_trips: Default::default(),
+            provider_rejects: Default::default(),
             inflight: Default::default(),
             permits: Default::default(),
             probes: Default::default(),
@@ -134,6 +136,7 @@ impl Metrics {
         add.family("provider_breaker_state", "0 closed, 0.5 half-open, 1 open; of providers with a breaker of their own", &self.provider_state);
         add.family("provider_breaker_transitions", "State changes of providers' own cells", &self.provider_transitions);
         add.family("provider_breaker_trips", "Changes of providers' own cells from closed to open", &self.provider_trips);
+        add.family("provider_breaker_rejects", "Requests that found a member refused by its provider's own cell", &self.provider_rejects);
         add.family("lane_inflight", "Attempts that hold a permit", &self.inflight);
         add.family("lane_permits_available", "Permits left on lanes with a limit", &self.permits);
         add.family("probes", "Active probes of lanes", &self.probes);
@@ -213,6 +216,7 @@ impl Metrics {
         ProviderMetrics {
             state: self.provider_state.get_or_create_owned(&labels),
             trips: self.provider_trips.get_or_create_owned(&labels),
+            rejects: self.provider_rejects.get_or_create_owned(&labels),
             transitions: LazySeries::new(self.provider_transitions.clone()),
             labels,
         }
@@ -264,6 +268,7 @@ impl Metrics {
     fn remove_provider_cell(&self, handles: &ProviderMetrics) {
         self.provider_state.remove(&handles.labels);
         self.provider_trips.remove(&handles.labels);
+        self.provider_rejects.remove(&handles.labels);
         handles.transitions.retire();
     }
 

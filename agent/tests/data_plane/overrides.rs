@@ -4,7 +4,7 @@
 use crate::caller::chat;
 use crate::gateway::{Agent, Document, eventually};
 use crate::upstream::{Upstream, completion, json};
-use lanekeeper_model::{Advisory, LaneName, Override, OverrideAction, PoolName};
+use lanekeeper_model::{Advisory, CellState, LaneName, Override, OverrideAction, PoolName};
 
 const LONG: u64 = 60_000;
 const TRIP_AT_ONCE: &str = "{trip: {mode: consecutive, consecutive_n: 1}, base_cooldown_secs: 60}";
@@ -14,6 +14,7 @@ fn order(id: &str, pool: Option<&str>, lane: &str, action: OverrideAction) -> Ov
         id: id.to_owned(),
         pool: pool.map(PoolName::from),
         lane: LaneName::from(lane),
+        provider: None,
         action,
         remaining_ms: LONG,
     }
@@ -281,4 +282,105 @@ async fn advised_lane_is_the_last_choice_and_never_exhausts_the_pool() {
         agent.cell("chat", "a")["advisory"].is_null()
     })
     .await;
+}
+
+fn on_provider(id: &str, provider: &str, action: OverrideAction) -> Override {
+    Override {
+        pool: None,
+        lane: LaneName::none(),
+        provider: Some(provider.into()),
+        ..order(id, None, "", action)
+    }
+}
+
+/// The document's one provider gets a breaker of its own.
+fn with_own_breaker(document: &str, breaker: &str) -> String {
+    document.replace(
+        "protocol: openai",
+        &format!("protocol: openai, breaker: {breaker}"),
+    )
+}
+
+#[tokio::test]
+async fn override_of_a_provider_reaches_its_own_cell_and_one_of_a_lane_does_not() {
+    let a = Upstream::start(completion("a")).await;
+    let document = with_own_breaker(&Document::new().lane("a", &a).yaml(), TRIP_AT_ONCE);
+    let agent = Agent::start(&document).await;
+    let own = || {
+        let cells = agent.plane.cells();
+        cells
+            .into_iter()
+            .find(|cell| cell.is_of_provider())
+            .unwrap()
+    };
+    let provider = own().provider.to_string();
+    agent
+        .plane
+        .apply_overrides(&[on_provider("1", &provider, OverrideAction::ForceOpen)]);
+    assert!(!serving(&a, &agent).await);
+    assert_eq!(own().override_action.as_deref(), Some("force_open"));
+    assert!(agent.plane.unmet_overrides().is_empty());
+    let lanes = agent.plane.cells();
+    let mut lanes = lanes.iter().filter(|cell| !cell.is_of_provider());
+    assert!(lanes.all(|cell| cell.override_action.is_none()));
+
+    agent
+        .plane
+        .apply_overrides(&[order("2", None, "a", OverrideAction::Drain)]);
+    assert_eq!(own().override_action, None, "released, and not of the lane");
+    agent.plane.apply_overrides(&[]);
+    assert!(serving(&a, &agent).await);
+
+    agent.apply(&Document::new().lane("a", &a).yaml());
+    agent
+        .plane
+        .apply_overrides(&[on_provider("3", &provider, OverrideAction::Drain)]);
+    assert_eq!(agent.plane.unmet_overrides(), ["3"], "it has no such cell");
+    agent.apply(&document);
+    assert_eq!(own().override_action.as_deref(), Some("drain"));
+}
+
+#[tokio::test]
+async fn reset_and_force_close_of_a_provider_let_its_lanes_serve() {
+    let a = Upstream::start(json(500, "")).await;
+    let document = Document::new()
+        .lane("a", &a)
+        .breaker("{mode: observe}")
+        .yaml();
+    let agent = Agent::start(&with_own_breaker(&document, TRIP_AT_ONCE)).await;
+    let own = || {
+        let cells = agent.plane.cells();
+        cells
+            .into_iter()
+            .find(|cell| cell.is_of_provider())
+            .unwrap()
+    };
+    let provider = own().provider.to_string();
+    chat("a", false).send(agent.address).await;
+    agent.settles().await;
+    assert_eq!(own().state, CellState::Open);
+    a.always(completion("a"));
+    assert!(!serving(&a, &agent).await);
+    let rejects = format!("lanekeeper_provider_breaker_rejects_total{{provider=\"{provider}\"}} 1");
+    assert!(agent.metrics().contains(&rejects), "{}", agent.metrics());
+
+    let reset = on_provider("1", &provider, OverrideAction::Reset);
+    agent.plane.apply_overrides(std::slice::from_ref(&reset));
+    assert_eq!(own().state, CellState::Closed);
+    assert!(serving(&a, &agent).await);
+
+    a.always(json(500, ""));
+    chat("a", false).send(agent.address).await;
+    agent.settles().await;
+    agent.plane.apply_overrides(&[reset]);
+    assert_eq!(
+        own().state,
+        CellState::Open,
+        "a reset works once for its id"
+    );
+    a.always(completion("a"));
+    agent
+        .plane
+        .apply_overrides(&[on_provider("2", &provider, OverrideAction::ForceClose)]);
+    assert!(serving(&a, &agent).await);
 }

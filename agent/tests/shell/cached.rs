@@ -140,6 +140,7 @@ async fn ordered_for(dir: &Path, remaining_ms: u64) {
         id: "o1".to_owned(),
         pool: None,
         lane: "m".into(),
+        provider: None,
         action: OverrideAction::ForceOpen,
         remaining_ms,
     };

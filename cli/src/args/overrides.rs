@@ -13,7 +13,7 @@ pub(crate) struct OverrideArguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum OverrideCommand {
-    /// Send no attempt to a lane
+    /// Send no attempt to a lane or a provider
     ForceOpen {
         #[command(flatten)]
         lasting: LastingArguments,
@@ -21,12 +21,12 @@ pub(crate) enum OverrideCommand {
         #[arg(long)]
         allow_empty: bool,
     },
-    /// Allow every attempt to a lane, whatever the state of its breaker
+    /// Allow every attempt to a lane or a provider, whatever the state of its breaker
     ForceClose {
         #[command(flatten)]
         lasting: LastingArguments,
     },
-    /// Finish running responses of a lane and start no new ones
+    /// Finish running responses of a lane or a provider and start no new ones
     Drain {
         #[command(flatten)]
         lasting: LastingArguments,
@@ -34,7 +34,7 @@ pub(crate) enum OverrideCommand {
         #[arg(long)]
         allow_empty: bool,
     },
-    /// Close a lane's breakers and forget their history, once
+    /// Close the breakers of a lane or a provider and forget their history, once
     Reset {
         #[command(flatten)]
         order: OrderArguments,
@@ -94,11 +94,14 @@ pub(crate) struct OrderArguments {
     #[arg(short, long, env = "LANEKEEPER_GATEWAY")]
     pub(crate) gateway: String,
     /// The lane
-    #[arg(short, long)]
-    pub(crate) lane: String,
+    #[arg(short, long, required_unless_present = "provider")]
+    pub(crate) lane: Option<String>,
     /// Only the lane's breakers in this pool; "" for its direct route; all of them if not given
     #[arg(short, long)]
     pub(crate) pool: Option<String>,
+    /// The provider whose own breaker is meant, in place of a lane's
+    #[arg(long, conflicts_with_all = ["lane", "pool"])]
+    pub(crate) provider: Option<String>,
     /// Only on agents with this label, as key=value; may be given several times
     #[arg(long, value_parser = pair)]
     pub(crate) label: Vec<(String, String)>,

@@ -30,6 +30,7 @@ fn columns(resource: Resource) -> &'static [Column] {
             ("GATEWAY", "/gateway"),
             ("POOL", "/pool"),
             ("LANE", "/lane"),
+            ("PROVIDER", "/provider"),
             ("STATE", "/state"),
             ("SCOPE", "/scope"),
             ("OPEN", "/agents/open"),
@@ -60,6 +61,7 @@ fn columns(resource: Resource) -> &'static [Column] {
             ("ACTION", "/action"),
             ("POOL", "/pool"),
             ("LANE", "/lane"),
+            ("PROVIDER", "/provider"),
             ("STATE", "/state"),
             ("APPLIED", "/agents_applied"),
             ("PENDING", "/agents_pending"),
@@ -86,7 +88,6 @@ fn more(resource: Resource) -> &'static [Column] {
             ("PROBLEMS", "/problems"),
         ],
         Resource::Breakers => &[
-            ("PROVIDER", "/provider"),
             ("ENDPOINT", "/endpoint"),
             ("PARKED", "/agents/parked"),
             ("OPEN FOR S", "/opened_for_secs"),
@@ -139,6 +140,11 @@ pub(super) fn name(resource: Resource, entry: &Value) -> String {
         Resource::Revisions | Resource::Rollouts => &["/revision"],
         Resource::Breakers => &["/gateway", "/pool", "/lane", "/endpoint"],
     };
+    if resource == Resource::Breakers && entry.get("lane").is_none_or(Value::is_null) {
+        let part = |name| entry.get(name).and_then(Value::as_str).unwrap_or_default();
+        let name = name_of_provider(part("gateway"), part("provider"), part("endpoint"));
+        return output::plain(&name);
+    }
     let words = places.iter().filter_map(|place| entry.pointer(place));
     let words = words.filter(|value| !value.is_null());
     let words: Vec<String> = words
@@ -149,6 +155,15 @@ pub(super) fn name(resource: Resource, entry: &Value) -> String {
         })
         .collect();
     words.join("/")
+}
+
+/// What a provider's own cell is called.
+pub(super) fn name_of_provider(gateway: &str, provider: &str, endpoint: &str) -> String {
+    let endpoint = match endpoint {
+        "" => String::new(),
+        endpoint => format!("/{endpoint}"),
+    };
+    format!("{gateway}/provider={provider}{endpoint}")
 }
 
 /// A value as one word of a table.
@@ -183,6 +198,16 @@ pub(super) fn word(value: Option<&Value>) -> String {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn breakers_are_called_by_pool_and_lane_or_by_provider() {
+        let lane = json!({"gateway": "edge", "pool": "chat", "lane": "a", "provider": "east",
+            "endpoint": null});
+        assert_eq!(name(Resource::Breakers, &lane), "edge/chat/a");
+        let own = json!({"gateway": "edge", "pool": null, "lane": null, "provider": "east",
+            "endpoint": "chat"});
+        assert_eq!(name(Resource::Breakers, &own), "edge/provider=east/chat");
+    }
 
     #[test]
     fn every_value_is_one_word_that_says_what_it_is() {

@@ -98,6 +98,7 @@ async fn give(
         "action": action,
         "pool": order.pool,
         "lane": order.lane,
+        "provider": order.provider,
         "agents": labels,
         "reason": order.reason,
         "ttl_secs": ttl_secs,

@@ -19,8 +19,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 /// A stream that says nothing for this long is dead: the server sends a heartbeat each ten seconds.
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// Gateway, pool, lane, endpoint.
-type Key = [String; 4];
+/// Gateway, pool, lane, the provider whose own cell it is, endpoint.
+type Key = [String; 5];
 
 pub(crate) async fn run(arguments: WatchArguments) -> Result<(), Failure> {
     let api = Api::new(&arguments.api)?;
@@ -180,14 +180,29 @@ impl Screen {
 }
 
 fn key(cell: &Value) -> Key {
-    ["gateway", "pool", "lane", "endpoint"].map(|part| {
-        let value = cell.get(part).and_then(Value::as_str);
+    let part = |name: &str| {
+        let value = cell.get(name).and_then(Value::as_str);
         value.unwrap_or_default().to_owned()
-    })
+    };
+    // A lane's cell is known without its provider, which a change may not name.
+    let provider = match part("lane").as_str() {
+        "" => part("provider"),
+        _ => String::new(),
+    };
+    [
+        part("gateway"),
+        part("pool"),
+        part("lane"),
+        provider,
+        part("endpoint"),
+    ]
 }
 
 fn name(key: &Key) -> String {
-    let [gateway, pool, lane, endpoint] = key;
+    let [gateway, pool, lane, provider, endpoint] = key;
+    if !provider.is_empty() {
+        return output::plain(&columns::name_of_provider(gateway, provider, endpoint));
+    }
     let pool = if pool.is_empty() { "\"\"" } else { pool };
     let mut name = format!("{gateway}/{pool}/{lane}");
     if !endpoint.is_empty() {
@@ -245,5 +260,22 @@ mod tests {
         assert_eq!(second[1], "T edge/chat/a closed");
         let third = screen.take("snapshot", event(&[], &[]));
         assert_eq!(third, ["T edge/chat/b closed"]);
+    }
+
+    #[test]
+    fn providers_own_cells_are_told_apart() {
+        let own = |provider: &str| {
+            json!({"gateway": "edge", "pool": null, "lane": null, "provider": provider,
+                "endpoint": null, "state": "open"})
+        };
+        let mut screen = Screen::new(Format::Table);
+        let first = screen.take("snapshot", event(&[own("east"), own("west")], &[]));
+        assert_eq!(first.len(), 2);
+        assert!(
+            first[0].starts_with("T edge/provider=east open"),
+            "{first:?}"
+        );
+        let second = screen.take("change", event(&[], &[own("west")]));
+        assert_eq!(second, ["T edge/provider=west closed"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use lanekeeper_model::fleet::HeldOverrides;
+use lanekeeper_model::ids::CellOwner;
 use lanekeeper_model::{AgentRecord, CellReport, CellState, ConfigSource, Problem, Totals};
 use lanekeeper_proto::Unfit;
 use lanekeeper_proto::message::{ABILITY_OVERRIDES, ConfigOutcome, ConfigResult, Hello};
@@ -87,11 +88,10 @@ pub(super) fn unreadable(nonce: u64, unfit: &Unfit, record: &AgentRecord) -> Con
 /// What makes two reports look alike to a person: which cells are in which state.
 pub(super) fn states(
     cells: &[CellReport],
-) -> impl Iterator<Item = (&str, &str, CellState, bool, Option<&str>)> {
+) -> impl Iterator<Item = (CellOwner, CellState, bool, Option<&str>)> {
     cells.iter().filter(|cell| cell.is_notable()).map(|cell| {
         (
-            cell.pool.as_str(),
-            cell.lane.as_str(),
+            cell.owner(),
             cell.state,
             cell.parked_remaining_ms > 0,
             cell.override_action.as_deref(),

@@ -21,6 +21,7 @@ impl Plane {
             action: OverrideAction::ForceOpen,
             pool: None,
             lane: lane.into(),
+            provider: None,
             agents: labels
                 .iter()
                 .map(|(label, value)| ((*label).to_owned(), (*value).to_owned()))

@@ -13,7 +13,8 @@ use http::StatusCode;
 use http::header::LOCATION;
 use lanekeeper_model::fleet::{AckState, Acknowledgement, OverrideTimes, acknowledgements};
 use lanekeeper_model::{
-    ActiveOverride, Gateway, LaneName, OverrideAction, PoolName, check_json, emptied_pools,
+    ActiveOverride, Gateway, LaneName, OverrideAction, PoolName, ProviderName, check_json,
+    emptied_pools,
 };
 use lanekeeper_store::{NewOverride, OverrideRow};
 use std::collections::BTreeMap;
@@ -54,8 +55,10 @@ pub(crate) struct OverrideInfo {
     action: OverrideAction,
     /// The pool whose cells are meant; empty for direct routes, null for all.
     pool: Option<String>,
-    /// The lane.
-    lane: String,
+    /// The lane; null when a provider's own cell is meant.
+    lane: Option<String>,
+    /// The provider whose own cell is meant; null when a lane's cells are.
+    provider: Option<String>,
     /// Labels an agent must have; empty = every agent.
     agents: BTreeMap<String, String>,
     /// Why.
@@ -140,7 +143,12 @@ impl OverrideInfo {
             gateway: row.gateway,
             action: row.order.action,
             pool: row.order.pool.map(|pool| pool.to_string()),
-            lane: row.order.lane.to_string(),
+            lane: row
+                .order
+                .provider
+                .is_none()
+                .then(|| row.order.lane.to_string()),
+            provider: row.order.provider.map(|provider| provider.to_string()),
             agents: row.order.agents,
             reason: row.reason,
             actor: row.actor,
@@ -268,7 +276,8 @@ pub(crate) async fn show(
     request_body = OverrideForm,
     responses(
         (status = 201, description = "The override is active", body = OverrideInfo),
-        (status = 400, description = "A field cannot be used, or names no pool or lane; all are listed"),
+        (status = 400, description = "A field cannot be used, or names no pool, lane or provider with a \
+         breaker; all are listed"),
         (status = 409, description = "A pool would be left without a usable member, or there are as \
          many orders as there may be"),
     )
@@ -290,6 +299,7 @@ pub(crate) async fn create(
         action: form.action,
         pool: form.pool.map(PoolName::from),
         lane: LaneName::from(form.lane),
+        provider: form.provider.map(ProviderName::from),
         agents: form.agents,
         reason: change.message.clone(),
         expires_ms: change.now_ms.saturating_add(ttl_secs.saturating_mul(1000)),
@@ -368,10 +378,18 @@ async fn check_gateway(app: &App, gateway: &str) -> Result<(), Error> {
     }
 }
 
-/// Refuses an order on a pool or lane that the gateway does not have.
+/// Refuses an override of cells that the gateway does not have.
 fn check_references(gateway: &Gateway, new: &NewOverride) -> Result<(), Error> {
     let mut faults = Vec::new();
     let unknown = |pointer: &str, message: String| Fault::at(pointer, "unknown_reference", message);
+    if let Some(name) = &new.provider {
+        let message = match gateway.providers.get(name) {
+            Some(provider) if provider.breaker.is_some() => return Ok(()),
+            Some(_) => format!("provider '{name}' has no breaker of its own"),
+            None => format!("the gateway has no provider '{name}'"),
+        };
+        return Err(Error::InvalidBody(vec![unknown("/provider", message)]));
+    }
     let lane_is_known = gateway.lanes.contains_key(&*new.lane);
     if !lane_is_known {
         let message = format!("the gateway has no lane '{}'", new.lane);
@@ -407,6 +425,7 @@ fn as_standing(new: &NewOverride) -> ActiveOverride {
         action: new.action,
         pool: new.pool.clone(),
         lane: new.lane.clone(),
+        provider: new.provider.clone(),
         agents: new.agents.clone(),
         expires_ms: new.expires_ms,
     }

@@ -24,7 +24,7 @@ pub(crate) struct BreakerQuery {
     pool: Option<String>,
     /// Only this lane.
     lane: Option<String>,
-    /// Only lanes of this provider.
+    /// Only lanes of this provider, and its own cells.
     provider: Option<String>,
     /// Only cells whose worst state is `closed`, `half_open`, `open` or `unknown`.
     #[param(inline, value_type = Option<CellState>)]

@@ -3,7 +3,7 @@
 use super::etag::timeless;
 use lanekeeper_model::FleetView;
 use lanekeeper_model::fleet::{CellView, FleetAgents};
-use lanekeeper_model::{GatewayName, LaneName, PoolName};
+use lanekeeper_model::{GatewayName, LaneName, PoolName, ProviderName};
 use std::collections::BTreeMap;
 
 /// Names a cell of the view.
@@ -11,11 +11,13 @@ use std::collections::BTreeMap;
 pub(crate) struct CellKey {
     /// The gateway.
     gateway: GatewayName,
-    /// The pool; empty for direct routes.
-    pool: PoolName,
-    /// The lane.
-    lane: LaneName,
-    /// The endpoint, where the pool keeps a cell for each.
+    /// The pool; empty for direct routes, null for a provider's own cell.
+    pool: Option<PoolName>,
+    /// The lane; null for a provider's own cell.
+    lane: Option<LaneName>,
+    /// The provider whose own cell it is; null for a lane's cell.
+    provider: Option<ProviderName>,
+    /// The endpoint, where the policy keeps a cell for each.
     endpoint: Option<String>,
 }
 
@@ -39,6 +41,7 @@ fn key(cell: &CellView) -> CellKey {
         gateway: cell.gateway.clone(),
         pool: cell.pool.clone(),
         lane: cell.lane.clone(),
+        provider: cell.lane.is_none().then(|| cell.provider.clone()),
         endpoint: cell.endpoint.clone(),
     }
 }

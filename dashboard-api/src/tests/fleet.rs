@@ -473,6 +473,70 @@ async fn an_agent_that_only_the_store_remembers_still_has_a_last_sign() {
     server.stop().await;
 }
 
+/// The document `edge` whose provider `east` has a breaker of its own.
+fn edge_with_breaker() -> Value {
+    let mut document = edge();
+    document["providers"]["east"]["breaker"] = json!({});
+    document
+}
+
+/// The same agent, whose provider `east` is open by its own cell and nothing else.
+fn with_east_open(record: AgentRecord) -> AgentRecord {
+    let mut record = with_fast_open(record);
+    for cell in &mut record.cells {
+        (cell.pool, cell.lane) = ("".into(), "".into());
+    }
+    record
+}
+
+/// Finding G1: a provider's own cell is a cell like the others.
+#[tokio::test]
+async fn providers_own_cell_is_listed_counted_and_in_the_small_shape() {
+    let server = Server::start().await;
+    let document = edge_with_breaker();
+    let created = server.send_json(Method::POST, "/admin/v1/gateways", &document);
+    assert_eq!(created.await.status(), 201);
+    server.report(&agent("one")).await;
+    let all = "/api/v1/breaker-state?include=closed&provider=east";
+    let view = server
+        .eventually(all, |view| view["cells"][0]["state"] == "closed")
+        .await;
+    let names = |view: &Value| -> Vec<[Value; 3]> {
+        let cells = view["cells"].as_array().unwrap().iter();
+        cells
+            .map(|cell| ["pool", "lane", "provider"].map(|name| cell[name].clone()))
+            .collect()
+    };
+    let own = [Value::Null, Value::Null, json!("east")];
+    let lane = |pool: &str| [json!(pool), json!("fast"), json!("east")];
+    assert_eq!(names(&view), [own.clone(), lane(""), lane("chat")]);
+    let summary = server.get_json("/api/v1/summary").await;
+    assert_eq!(summary["cells"]["closed"], 5, "{summary}");
+
+    server.report(&with_east_open(agent("one"))).await;
+    let view = server
+        .eventually("/api/v1/breaker-state", |view| view["cells"] != json!([]))
+        .await;
+    assert_eq!(names(&view), [own]);
+    let cell = &view["cells"][0];
+    assert_eq!(cell["agents"]["open"], 1, "{cell}");
+    assert_eq!(cell["cause"]["status"], 529, "{cell}");
+    let summary = server.get_json("/api/v1/summary").await;
+    assert_eq!(
+        (&summary["incidents"], &summary["cells"]["open"]),
+        (&json!(1), &json!(1)),
+        "{summary}"
+    );
+    let detail = "/api/v1/breaker-state?provider=east&detail=agents";
+    let by_agent = &server.get_json(detail).await["cells"][0]["by_agent"];
+    assert_eq!(by_agent[0]["state"], "open", "{by_agent}");
+    let small = server.get_json("/admin/v1/gateways/edge/circuit-breaker");
+    let small = small.await;
+    assert_eq!(small["east"]["state"], "open", "{small}");
+    assert_eq!(small["east"]["failures"], 5, "{small}");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn providers_that_are_not_closed_are_listed_in_the_small_shape() {
     let server = Server::start().await;

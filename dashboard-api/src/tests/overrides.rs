@@ -263,3 +263,61 @@ async fn orders_are_paged() {
     assert_eq!(seen.len(), 5);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn provider_is_given_in_place_of_pool_and_lane() {
+    let server = Server::start().await;
+    let mut document = edge();
+    document["providers"]["east"]["breaker"] = json!({});
+    let created = server.send_json(Method::POST, "/admin/v1/gateways", &document);
+    assert_eq!(created.await.status(), 201);
+    let force_open = json!({"action": "force_open", "provider": "east", "ttl_secs": 600,
+        "reason": "maintenance"});
+    let given = server.give(&force_open).await;
+    assert_eq!(
+        [&given["pool"], &given["lane"], &given["provider"]],
+        [&Value::Null, &Value::Null, &json!("east")]
+    );
+    let listed = server.get_json(PATH).await;
+    assert_eq!(listed["overrides"][0]["provider"], "east", "{listed}");
+
+    for (change, pointer) in [
+        (json!({"lane": "fast"}), "/provider"),
+        (json!({"pool": ""}), "/provider"),
+        (json!({"provider": "west"}), "/provider"),
+        (json!({"provider": "north"}), "/provider"),
+        (json!({"provider": ""}), "/provider"),
+        (json!({"provider": null}), "/lane"),
+    ] {
+        let mut order = force_open.clone();
+        for (field, value) in change.as_object().unwrap() {
+            order[field] = value.clone();
+        }
+        let answer = server.send_json(Method::POST, PATH, &order).await;
+        let refused = problem(answer, 400, "invalid_body").await;
+        assert_eq!(pointers(&refused), [pointer], "{order}");
+    }
+
+    // Lane `fast` stands behind `east`; `slow` is all that the pool has left.
+    let slow = json!({"action": "drain", "lane": "slow", "ttl_secs": 600, "reason": "too"});
+    let answer = server.send_json(Method::POST, PATH, &slow).await;
+    problem(answer, 409, "last_usable_member").await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn provider_of_a_pools_last_usable_member_is_taken_only_knowingly() {
+    let server = Server::start().await;
+    let mut document = edge();
+    document["providers"]["east"]["breaker"] = json!({});
+    document["pools"]["chat"]["members"] = json!([{"target": "fast"}]);
+    let created = server.send_json(Method::POST, "/admin/v1/gateways", &document);
+    assert_eq!(created.await.status(), 201);
+    let mut order = json!({"action": "force_open", "provider": "east", "ttl_secs": 600,
+        "reason": "maintenance"});
+    let answer = server.send_json(Method::POST, PATH, &order).await;
+    problem(answer, 409, "last_usable_member").await;
+    order["allow_empty"] = json!(true);
+    server.give(&order).await;
+    server.stop().await;
+}

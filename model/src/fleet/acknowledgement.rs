@@ -150,6 +150,7 @@ mod tests {
             action: OverrideAction::Drain,
             pool: None,
             lane: "fast".into(),
+            provider: None,
             agents: BTreeMap::new(),
             expires_ms: NOW_MS + 60_000,
         }

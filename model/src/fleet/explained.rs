@@ -23,6 +23,7 @@ pub fn explain_overrides(
     now_ms: u64,
 ) {
     for cell in &mut view.cells {
+        let owner = cell.owner();
         let (Some(shown), Some(overrides)) = (&mut cell.override_, active.get(&cell.gateway))
         else {
             continue;
@@ -32,7 +33,7 @@ pub fn explain_overrides(
             .filter(|it| {
                 it.override_.action.as_str() == shown.action && it.override_.expires_ms > now_ms
             })
-            .filter(|it| it.override_.concerns(&cell.pool, &cell.lane))
+            .filter(|it| it.override_.concerns(&owner))
             .reduce(|one, next| {
                 if next.override_.takes_precedence_over(&one.override_) {
                     next
@@ -67,6 +68,7 @@ mod tests {
                 action,
                 pool: pool.map(Into::into),
                 lane: "fast".into(),
+                provider: None,
                 agents: BTreeMap::new(),
                 expires_ms: NOW_MS + number * 1000,
             },

@@ -18,7 +18,7 @@ pub use self::folded::FoldedFleet;
 use self::packed::{Causes, Cells, Mention, Names};
 use super::record::AgentRecord;
 use super::view::GatewayCells;
-use crate::ids::{GatewayName, LaneName, PoolName, ProviderName};
+use crate::ids::{CellOwner, GatewayName, ProviderName};
 
 /// Names beyond those in use that are kept before the numbering starts anew.
 const STRAY_NAMES_MAX: usize = 1024;
@@ -92,17 +92,17 @@ struct Configured {
     /// The largest revision passed.
     current: Option<u64>,
     /// Its cells with their providers.
-    providers: BTreeMap<PoolName, BTreeMap<LaneName, ProviderName>>,
-    revisions: BTreeMap<u64, BTreeSet<(PoolName, LaneName)>>,
+    providers: BTreeMap<CellOwner, ProviderName>,
+    revisions: BTreeMap<u64, BTreeSet<CellOwner>>,
 }
 
 impl Configured {
     fn add(&mut self, cells: &GatewayCells) {
-        let pairs = cells.cells.iter();
+        let owners = cells.cells.iter().map(|cell| cell.owner());
         self.revisions
             .entry(cells.revision)
             .or_default()
-            .extend(pairs.map(|cell| (cell.pool.clone(), cell.lane.clone())));
+            .extend(owners);
         if self
             .current
             .is_some_and(|current| current >= cells.revision)
@@ -112,15 +112,8 @@ impl Configured {
         self.current = Some(cells.revision);
         self.providers.clear();
         for cell in &cells.cells {
-            self.providers
-                .entry(cell.pool.clone())
-                .or_default()
-                .insert(cell.lane.clone(), cell.provider.clone());
+            self.providers.insert(cell.owner(), cell.provider.clone());
         }
-    }
-
-    fn provider(&self, pool: &str, lane: &str) -> Option<&ProviderName> {
-        self.providers.get(pool)?.get(lane)
     }
 }
 
@@ -198,7 +191,7 @@ impl GatewayIndex {
     fn pack(&mut self, record: &AgentRecord) -> Box<[Mention]> {
         let mut mentions: Vec<Mention> = Vec::new();
         for cell in record.cells.iter().filter(|cell| cell.is_notable()) {
-            let number = self.number(&cell.pool, &cell.lane, cell.endpoint.as_deref());
+            let number = self.number(cell.owner(), cell.endpoint.as_deref());
             mentions.push(Mention {
                 cell: number,
                 cause: cell.cause.as_ref().map(|cause| self.causes.number(cause)),
@@ -229,13 +222,12 @@ impl GatewayIndex {
         mentions.into_boxed_slice()
     }
 
-    fn number(&mut self, pool: &PoolName, lane: &LaneName, endpoint: Option<&str>) -> u32 {
-        let (number, is_new) = self.cells.number(pool, lane, endpoint);
+    fn number(&mut self, owner: CellOwner, endpoint: Option<&str>) -> u32 {
+        let (number, is_new) = self.cells.number(&owner, endpoint);
         if is_new {
-            let pair = (pool.clone(), lane.clone());
             for (revision, cells) in &self.configured.revisions {
                 let has = self.has.entry(*revision).or_default();
-                has.push(cells.contains(&pair));
+                has.push(cells.contains(&owner));
             }
         }
         number
@@ -249,10 +241,8 @@ impl GatewayIndex {
         self.has = BTreeMap::new();
         self.mentions = 0;
         let providers = std::mem::take(&mut self.configured.providers);
-        for (pool, lanes) in &providers {
-            for lane in lanes.keys() {
-                self.number(pool, lane, None);
-            }
+        for owner in providers.keys() {
+            self.number(owner.clone(), None);
         }
         self.cells.configured = self.cells.len();
         self.configured.providers = providers;

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
+use crate::ids::{CellName, CellOwner, GatewayName, LaneName, PoolName, ProviderName};
 use crate::report::{CauseReport, CellReport, CellState, ConfigSource, Totals};
 use oracle::{fleet_view, summary};
 
@@ -306,7 +306,7 @@ fn a_cell_that_is_no_longer_configured_shows_while_it_is_reported_open() {
     let records = [agent("n1", 0, vec![cell("old", CellState::HalfOpen)])];
     let view = view(&records, &ViewQuery::default());
     assert_eq!(view.cells.len(), 1);
-    assert_eq!(view.cells[0].lane, "old");
+    assert_eq!(view.cells[0].lane, Some("old".into()));
     assert_eq!(view.cells[0].state, ViewState::HalfOpen);
 }
 
@@ -448,7 +448,13 @@ fn filters_narrow_the_view() {
         view(&records, &query)
             .cells
             .iter()
-            .map(|cell| format!("{}:{}/{}", cell.gateway, cell.pool, cell.lane))
+            .map(|cell| {
+                let names = match cell.owner() {
+                    CellOwner::Member { pool, lane } => format!("{pool}/{lane}"),
+                    CellOwner::Provider(provider) => format!("provider {provider}"),
+                };
+                format!("{}:{names}", cell.gateway)
+            })
             .collect()
     };
     let query = ViewQuery::default();
@@ -484,6 +490,83 @@ fn filters_narrow_the_view() {
     assert_eq!(agents.live, 1, "agents of other gateways are not counted");
 }
 
+/// A provider's own cell as an agent reports it.
+fn own_cell(provider: &str, state: CellState) -> CellReport {
+    CellReport {
+        pool: PoolName::direct(),
+        lane: LaneName::none(),
+        provider: provider.into(),
+        ..cell("", state)
+    }
+}
+
+#[test]
+fn providers_own_cells_have_rows_of_their_own() {
+    let mut configured = edge(7, &["a"]);
+    configured.cells.extend(["p", "q"].map(|provider| CellName {
+        pool: PoolName::direct(),
+        lane: LaneName::none(),
+        provider: provider.into(),
+    }));
+    let records = [
+        agent("n1", 0, vec![own_cell("p", CellState::Open)]),
+        agent("n2", 0, vec![own_cell("p", CellState::HalfOpen)]),
+        agent("n3", 0, vec![]),
+    ];
+    let rows = |query: &ViewQuery| -> Vec<(CellOwner, ViewState, u64)> {
+        let view = fleet_view(
+            &records,
+            std::slice::from_ref(&configured),
+            query,
+            NOW,
+            windows(),
+        );
+        let rows = view.cells.iter();
+        rows.map(|it| (it.owner(), it.state, it.agents.closed))
+            .collect()
+    };
+    let (p, q) = (
+        CellOwner::Provider("p".into()),
+        CellOwner::Provider("q".into()),
+    );
+    let lane = CellOwner::Member {
+        pool: "chat".into(),
+        lane: "a".into(),
+    };
+    assert_eq!(
+        rows(&ViewQuery::default()),
+        [(p.clone(), ViewState::Open, 1)]
+    );
+    assert_eq!(
+        rows(&everything()),
+        [
+            (p.clone(), ViewState::Open, 1),
+            (q, ViewState::Closed, 3),
+            (lane.clone(), ViewState::Closed, 3)
+        ]
+    );
+    let of_provider = ViewQuery {
+        provider: Some("p".into()),
+        ..everything()
+    };
+    assert_eq!(
+        rows(&of_provider),
+        [
+            (p, ViewState::Open, 1),
+            (lane.clone(), ViewState::Closed, 3)
+        ],
+        "its own cell and its lanes"
+    );
+    for pool in ["", "chat"] {
+        let of_pool = ViewQuery {
+            pool: Some(pool.into()),
+            ..everything()
+        };
+        let owners = rows(&of_pool).into_iter().map(|(owner, ..)| owner);
+        assert!(owners.eq((pool == "chat").then(|| lane.clone())), "{pool}");
+    }
+}
+
 #[test]
 fn cells_kept_for_each_endpoint_have_a_row_each() {
     let mut chat = cell("a", CellState::Open);
@@ -495,7 +578,7 @@ fn cells_kept_for_each_endpoint_have_a_row_each() {
         .iter()
         .map(|it| {
             (
-                &*it.lane,
+                it.lane.as_deref().unwrap_or_default(),
                 it.endpoint.as_deref(),
                 it.agents.open,
                 it.agents.closed,

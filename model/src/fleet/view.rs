@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
+use crate::ids::{CellName, CellOwner, GatewayName, LaneName, PoolName, ProviderName};
 
 /// The cells one revision of a gateway has.
 ///
@@ -28,7 +28,7 @@ pub struct ViewQuery {
     pub pool: Option<PoolName>,
     /// Only this lane.
     pub lane: Option<LaneName>,
-    /// Only lanes of this provider.
+    /// Only lanes of this provider, and its own cells.
     pub provider: Option<ProviderName>,
     /// Only cells in this state.
     pub state: Option<ViewState>,
@@ -106,7 +106,7 @@ pub struct FleetView {
     pub partial: bool,
     /// Agents of the gateways shown.
     pub agents: FleetAgents,
-    /// Cells, sorted by gateway, pool, lane, endpoint.
+    /// Cells, sorted by gateway, pool, lane, endpoint; providers' own come first.
     pub cells: Vec<CellView>,
 }
 
@@ -126,13 +126,13 @@ pub struct FleetAgents {
 pub struct CellView {
     /// The gateway.
     pub gateway: GatewayName,
-    /// The pool; empty for direct routes.
-    pub pool: PoolName,
-    /// The lane.
-    pub lane: LaneName,
-    /// The lane's provider.
+    /// The pool; empty for direct routes, null for a provider's own cell.
+    pub pool: Option<PoolName>,
+    /// The lane; null for a provider's own cell.
+    pub lane: Option<LaneName>,
+    /// The lane's provider, or the one whose own cell it is.
     pub provider: ProviderName,
-    /// The endpoint, where the pool keeps a cell for each.
+    /// The endpoint, where the policy keeps a cell for each.
     pub endpoint: Option<String>,
     /// The worst state.
     pub state: ViewState,
@@ -159,6 +159,16 @@ pub struct CellView {
     /// Each agent that reports something other than plainly closed, and each silent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_agent: Option<Vec<AgentCell>>,
+}
+
+impl CellView {
+    /// Whose breaker the cell is.
+    pub fn owner(&self) -> CellOwner {
+        match (&self.pool, &self.lane) {
+            (Some(pool), Some(lane)) => CellOwner::new(pool, lane, &self.provider),
+            (None, _) | (_, None) => CellOwner::Provider(self.provider.clone()),
+        }
+    }
 }
 
 /// How many agents see a cell how: `closed + open + half_open == reporting`, and `parked` and

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Override, OverrideAction};
-use crate::gateway::{Gateway, Pool};
-use crate::ids::{LaneName, PoolName};
+use crate::gateway::{Gateway, Member, Pool};
+use crate::ids::{CellOwner, LaneName, PoolName, ProviderName};
 
 /// An override with everything that decides whom it is for and how long it lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +21,11 @@ pub struct ActiveOverride {
     pub action: OverrideAction,
     /// The pool whose cells are meant, the empty name for direct routes; `None` = all of them.
     pub pool: Option<PoolName>,
-    /// The lane.
+    /// The lane; empty when a provider's own cell is meant.
     pub lane: LaneName,
+    /// The provider whose own cell is meant; `None` = the lane's cells are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider: Option<ProviderName>,
     /// Labels an agent must have; empty = every agent.
     #[serde(default)]
     pub agents: BTreeMap<String, String>,
@@ -45,6 +48,7 @@ impl ActiveOverride {
             id: self.id.clone(),
             pool: self.pool.clone(),
             lane: self.lane.clone(),
+            provider: self.provider.clone(),
             action: self.action,
             remaining_ms,
         })
@@ -58,9 +62,15 @@ impl ActiveOverride {
         )
     }
 
-    /// True when it is about this cell.
-    pub fn concerns(&self, pool: &PoolName, lane: &LaneName) -> bool {
-        self.lane == *lane && self.pool.as_ref().is_none_or(|it| it == pool)
+    /// True when it is about the cells of this owner.
+    pub fn concerns(&self, owner: &CellOwner) -> bool {
+        match (owner, &self.provider) {
+            (CellOwner::Provider(provider), Some(meant)) => provider == meant,
+            (CellOwner::Member { pool, lane }, None) => {
+                self.lane == *lane && self.pool.as_ref().is_none_or(|it| it == pool)
+            }
+            (CellOwner::Provider(_), None) | (CellOwner::Member { .. }, Some(_)) => false,
+        }
     }
 
     /// True when a cell that both are about obeys this one: an override that names the pool holds
@@ -89,7 +99,7 @@ impl ActiveOverride {
 
 /// The pools that a new override may leave without a usable member on some agent, by name. A member
 /// is usable when its weight is above 0, it is not excluded and no override keeps attempts away
-/// from it.
+/// from it or from its provider.
 ///
 /// Errs on the side of the callers: labels that do not exclude each other are taken to meet on one
 /// agent, whatever labels the agents have now.
@@ -107,22 +117,37 @@ pub fn emptied_pools(
         .pools
         .values()
         .filter(|pool| {
-            usable(pool).any(|lane| new.concerns(&pool.name, lane))
-                && usable(pool).all(|lane| is_kept_away(&together, &pool.name, lane))
+            let mut judged = pool
+                .usable_members()
+                .flat_map(|it| owners(gateway, pool, it));
+            judged.any(|owner| new.concerns(&owner))
+                && pool.usable_members().all(|member| {
+                    let mut owners = owners(gateway, pool, member);
+                    owners.any(|owner| is_kept_away(&together, &owner))
+                })
         })
         .map(|pool| pool.name.clone())
         .collect()
 }
 
-/// The lanes that a pool can select at all.
-fn usable(pool: &Pool) -> impl Iterator<Item = &LaneName> {
-    pool.usable_members().map(|member| &member.lane)
+/// Whose cells an attempt on a member must pass: the member's, and its provider's own where it has
+/// a breaker.
+fn owners(gateway: &Gateway, pool: &Pool, member: &Member) -> impl Iterator<Item = CellOwner> {
+    let provider = gateway.providers.get(&member.provider);
+    let own = provider
+        .filter(|it| it.breaker.is_some())
+        .map(|it| CellOwner::Provider(it.name.clone()));
+    let member = CellOwner::Member {
+        pool: pool.name.clone(),
+        lane: member.lane.clone(),
+    };
+    std::iter::once(member).chain(own)
 }
 
 /// True when, on some agent, an override that keeps attempts away is not outdone by one that lets
 /// them through.
-fn is_kept_away(together: &[&ActiveOverride], pool: &PoolName, lane: &LaneName) -> bool {
-    let about = || together.iter().filter(|it| it.concerns(pool, lane));
+fn is_kept_away(together: &[&ActiveOverride], owner: &CellOwner) -> bool {
+    let about = || together.iter().filter(|it| it.concerns(owner));
     about().filter(|it| it.refuses()).any(|refusing| {
         !about().any(|other| {
             other.action == OverrideAction::ForceClose
@@ -163,6 +188,7 @@ mod tests {
             action,
             pool: pool.map(PoolName::from),
             lane: lane.into(),
+            provider: None,
             agents: BTreeMap::new(),
             expires_ms: 10_000,
         }
@@ -242,6 +268,76 @@ mod tests {
             emptied(&[b_open, for_all_pools], &a),
             ["chat"],
             "the pool's override holds"
+        );
+    }
+
+    fn on_provider(number: u64, action: OverrideAction, provider: &str) -> ActiveOverride {
+        ActiveOverride {
+            provider: Some(provider.into()),
+            ..override_(number, action, None, "")
+        }
+    }
+
+    #[test]
+    fn override_of_a_provider_is_about_its_own_cell_alone() {
+        let lane = |pool: &str, lane: &str| CellOwner::Member {
+            pool: pool.into(),
+            lane: lane.into(),
+        };
+        let own = |provider: &str| CellOwner::Provider(provider.into());
+        let of_provider = on_provider(1, ForceOpen, "p");
+        assert!(of_provider.concerns(&own("p")));
+        assert!(!of_provider.concerns(&own("q")));
+        assert!(!of_provider.concerns(&lane("", "a")) && !of_provider.concerns(&lane("", "")));
+        let of_lane = override_(1, ForceOpen, None, "a");
+        assert!(of_lane.concerns(&lane("chat", "a")));
+        assert!(!of_lane.concerns(&own("a")));
+        assert_eq!(
+            of_provider.at(0).and_then(|it| it.provider),
+            Some("p".into())
+        );
+    }
+
+    #[test]
+    fn provider_that_is_kept_away_empties_the_pools_that_have_no_other() {
+        let document = json!({
+            "gateway": "edge",
+            "providers": {
+                "p": {"protocol": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": null,
+                    "breaker": {}},
+                "q": {"protocol": "openai", "base_url": "http://127.0.0.1:2/v1", "api_key": null},
+            },
+            "models": {"a": {"provider": "p"}, "b": {"provider": "p"}, "c": {"provider": "q"}},
+            "pools": {
+                "one": {"members": [{"target": "a"}, {"target": "b"}]},
+                "two": {"members": [{"target": "a"}, {"target": "c"}]},
+            },
+        });
+        let gateway = check_json(&document).unwrap().gateway;
+        let emptied = |active: &[ActiveOverride], new: &ActiveOverride| -> Vec<String> {
+            let emptied = emptied_pools(&gateway, active, new);
+            emptied.iter().map(ToString::to_string).collect()
+        };
+        let p = on_provider(9, ForceOpen, "p");
+        assert_eq!(emptied(&[], &p), ["one"]);
+        let c = override_(1, Drain, Some("two"), "c");
+        assert_eq!(emptied(std::slice::from_ref(&c), &p), ["one", "two"]);
+        assert_eq!(
+            emptied(std::slice::from_ref(&p), &c),
+            ["two"],
+            "whichever comes first"
+        );
+        let lanes_closed = ["a", "b"].map(|lane| override_(10, ForceClose, None, lane));
+        assert_eq!(
+            emptied(&lanes_closed, &p),
+            ["one"],
+            "a lane's cell cannot speak for its provider's"
+        );
+        assert_eq!(emptied(&[on_provider(10, ForceClose, "p")], &p), [""; 0]);
+        assert_eq!(
+            emptied(&[c], &on_provider(9, ForceOpen, "q")),
+            [""; 0],
+            "q has no cell of its own"
         );
     }
 

@@ -1,7 +1,7 @@
 //! Operators' overrides and the answer to them. An override that this build cannot read is set
 //! apart with the field at fault instead of failing the set: the others are wanted all the same.
 
-use lanekeeper_model::{LaneName, Override, OverrideAction, PoolName};
+use lanekeeper_model::{LaneName, Override, OverrideAction, PoolName, ProviderName};
 
 use super::bounds::{at_most, name, required, text, unknown};
 use crate::error::WireError;
@@ -46,10 +46,25 @@ fn read(id: String, given: wire::Override) -> Result<Override, WireError> {
         }
     };
     let pool = given.pool.map(|pool| name(pool, "pool")).transpose()?;
+    let provider = given
+        .provider
+        .map(|provider| required(provider, "provider"))
+        .transpose()?;
+    // Which of the two is meant must not be guessed.
+    let lane = match provider {
+        None => required(given.lane, "lane")?,
+        Some(_) if given.lane.is_empty() && pool.is_none() => given.lane,
+        Some(_) => {
+            return Err(WireError::Excluded {
+                field: "provider".to_owned(),
+            });
+        }
+    };
     Ok(Override {
         id,
         pool: pool.map(PoolName::from),
-        lane: LaneName::from(required(given.lane, "lane")?),
+        lane: LaneName::from(lane),
+        provider: provider.map(ProviderName::from),
         action,
         remaining_ms: given.remaining_ms,
     })
@@ -76,6 +91,7 @@ impl From<Override> for wire::Override {
             id: given.id,
             pool: given.pool.map(|pool| pool.to_string()),
             lane: given.lane.to_string(),
+            provider: given.provider.map(|provider| provider.to_string()),
             action: action.into(),
             remaining_ms: given.remaining_ms,
         }

@@ -74,9 +74,14 @@ impl TryFrom<wire::Cell> for CellReport {
             Ok(wire::CellState::HalfOpen) => CellState::HalfOpen,
             Ok(wire::CellState::Unspecified) | Err(_) => return Err(unknown("state", cell.state)),
         };
+        // A provider's own cell has neither pool nor lane; in a pool there is no cell without one.
+        let lane = match cell.pool.as_str() {
+            "" => name(cell.lane, "lane")?,
+            _ => required(cell.lane, "lane")?,
+        };
         Ok(Self {
             pool: name(cell.pool, "pool")?.into(),
-            lane: required(cell.lane, "lane")?.into(),
+            lane: lane.into(),
             provider: required(cell.provider, "provider")?.into(),
             endpoint: cell
                 .endpoint

@@ -133,6 +133,27 @@ fn report_with_digest() -> Report {
     report
 }
 
+/// A report of a provider's own cell.
+fn report_with_provider_cell() -> Report {
+    let mut report = report();
+    report.cells.truncate(1);
+    let cell = &mut report.cells[0];
+    (cell.pool, cell.lane) = ("".into(), "".into());
+    report
+}
+
+/// An override of a provider's own cell.
+fn provider_override() -> Override {
+    Override {
+        id: "o5".into(),
+        pool: None,
+        lane: "".into(),
+        provider: Some("anthropic-main".into()),
+        action: OverrideAction::ForceOpen,
+        remaining_ms: 60_000,
+    }
+}
+
 /// A report that also carries how long a cell has not been closed.
 fn report_with_open_age() -> Report {
     let mut report = report();
@@ -146,6 +167,7 @@ fn overrides() -> Vec<Override> {
         id: id.into(),
         pool: pool.map(Into::into),
         lane: "sonnet".into(),
+        provider: None,
         action,
         remaining_ms,
     };
@@ -173,6 +195,10 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         (
             "report_with_digest",
             FromAgent::Report(report_with_digest()),
+        ),
+        (
+            "report_with_provider_cell",
+            FromAgent::Report(report_with_provider_cell()),
         ),
         (
             "bye",
@@ -242,6 +268,14 @@ fn from_server() -> Vec<(&'static str, FromServer)> {
             }),
         ),
         (
+            "overrides_of_a_provider",
+            FromServer::Overrides(Overrides {
+                generation: 9,
+                entries: vec![provider_override()],
+                unreadable: Vec::new(),
+            }),
+        ),
+        (
             "goodbye",
             FromServer::Goodbye(Goodbye {
                 reason: GoodbyeReason::Shutdown,
@@ -301,6 +335,14 @@ fn faulty_report_is_refused_with_the_field_named() {
     assert_eq!(
         refused(|report| report.cells[0].lane.clear()),
         "report.cells[0].lane: is missing"
+    );
+    assert_eq!(
+        refused(|report| {
+            report.cells[0].pool.clear();
+            report.cells[0].lane.clear();
+            report.cells[0].provider.clear();
+        }),
+        "report.cells[0].provider: is missing"
     );
     assert_eq!(
         refused(|report| report.cells[0].cause.as_mut().unwrap().status = Some(70_000)),
@@ -421,6 +463,34 @@ fn override_that_cannot_be_read_does_not_keep_the_others() {
     message.orders = vec![message.orders[0].clone(); limits::OVERRIDES_MAX + 1];
     let many = Overrides::try_from(message).unwrap_err();
     assert_eq!(many.to_string(), "orders: more than 1000 entries");
+}
+
+#[test]
+fn override_of_a_provider_names_neither_pool_nor_lane() {
+    let reasons = |change: fn(&mut wire::Override)| {
+        let mut given = wire::Override::from(provider_override());
+        change(&mut given);
+        let set = wire::Overrides {
+            generation: 1,
+            orders: vec![given],
+        };
+        let unreadable = Overrides::try_from(set).unwrap().unreadable;
+        unreadable.into_iter().map(|it| it.reason).next()
+    };
+    assert_eq!(reasons(|_| {}), None);
+    let excluded = Some("provider: is given beside fields that exclude it".to_owned());
+    assert_eq!(reasons(|given| given.lane = "sonnet".into()), excluded);
+    assert_eq!(reasons(|given| given.pool = Some(String::new())), excluded);
+    let missing = |field: &str| Some(format!("{field}: is missing"));
+    assert_eq!(
+        reasons(|given| given.provider = Some(String::new())),
+        missing("provider")
+    );
+    assert_eq!(
+        reasons(|given| given.provider = None),
+        missing("lane"),
+        "what a release that does not know the field makes of it"
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ on_each_engine! {
     orders_are_paged_latest_first_and_forgotten_after_their_end,
     a_gateway_that_goes_takes_its_orders_along,
     there_are_only_so_many_orders_at_a_time,
+    override_of_a_provider_is_read_as_it_was_given,
 }
 
 fn order(lane: &str, expires_ms: u64) -> NewOverride {
@@ -20,6 +21,7 @@ fn order(lane: &str, expires_ms: u64) -> NewOverride {
         action: OverrideAction::ForceOpen,
         pool: Some("chat".into()),
         lane: lane.into(),
+        provider: None,
         agents: [("zone".to_owned(), "b".to_owned())].into(),
         reason: "billing is broken".to_owned(),
         expires_ms,
@@ -46,6 +48,27 @@ async fn give(test: &TestStore, lane: &str, expires_ms: u64, now_ms: u64) -> Ove
         .await
         .unwrap()
         .unwrap()
+}
+
+async fn override_of_a_provider_is_read_as_it_was_given(test: TestStore) {
+    with_gateway(&test).await;
+    let new = NewOverride {
+        pool: None,
+        lane: "".into(),
+        provider: Some("east".into()),
+        ..order("", 100)
+    };
+    let created = test
+        .store
+        .create_override("edge", &new, 0, &change("ann", 10))
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(created.order.provider, Some("east".into()));
+    let read = test.store.standing_overrides("edge", 20).await.unwrap();
+    assert_eq!(read.rows, [created.clone()]);
+    let given = test.store.override_of("edge", &created.order.id).await;
+    assert_eq!(given.unwrap(), Some(created));
 }
 
 fn lanes(rows: &[OverrideRow]) -> Vec<&str> {

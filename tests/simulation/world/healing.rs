@@ -259,9 +259,10 @@ impl World {
 /// What an agent's cells obey else than the standing orders.
 fn disobeyed(agent: &Agent, standing: &[OverrideRow], now: Instant) -> Option<String> {
     for cell in agent.cells(now) {
-        let about = standing.iter().map(|row| &row.order).filter(|order| {
-            order.selects(&agent.facts().labels) && order.concerns(&cell.pool, &cell.lane)
-        });
+        let about = standing
+            .iter()
+            .map(|row| &row.order)
+            .filter(|order| order.selects(&agent.facts().labels) && order.concerns(&cell.owner()));
         let mut obeyed = None;
         for order in about.filter(|order| order.action != OverrideAction::Reset) {
             if obeyed.is_none_or(|other| order.takes_precedence_over(other)) {

@@ -315,11 +315,12 @@ fn log_overrides(overrides: &Overrides) {
         action,
         pool,
         lane,
+        provider,
         remaining_ms,
     } in active
     {
-        let (action, pool) = (action.as_str(), pool.as_deref());
-        tracing::debug!(id, action, pool, %lane, remaining_ms, "override");
+        let (action, pool, provider) = (action.as_str(), pool.as_deref(), provider.as_deref());
+        tracing::debug!(id, action, pool, %lane, provider, remaining_ms, "override");
     }
     for unreadable in &overrides.unreadable {
         let (id, reason) = (&unreadable.id, &unreadable.reason);

@@ -85,7 +85,8 @@ fn the_first_report_is_dense_and_at_once_the_next_ones_keep_phase_and_interval()
         first,
         Numbered {
             seq: 1,
-            dense: true
+            dense: true,
+            provider_cells: false,
         }
     );
 
@@ -95,7 +96,7 @@ fn the_first_report_is_dense_and_at_once_the_next_ones_keep_phase_and_interval()
         assert_eq!(session.due(at - secs(0.001)), Ok(false));
         assert_eq!(session.due(at), Ok(true));
         let numbered = session.number(at, 0.5).unwrap();
-        assert_eq!(numbered, Numbered { seq, dense: false });
+        assert_eq!((numbered.seq, numbered.dense), (seq, false));
         session.receive(ack(seq), &mut lineage, at).unwrap();
         times.push(at.duration_since(start).as_secs_f64().round());
     }
@@ -189,7 +190,7 @@ fn a_server_that_does_without_closed_cells_gets_a_dense_report_only_when_it_asks
     let mut lineage = Lineage::default();
     let mut session = Session::new(start);
     let sparse = Welcome {
-        capabilities: vec![ABILITY_SPARSE.to_owned()],
+        capabilities: vec![ABILITY_SPARSE.to_owned(), ABILITY_PROVIDER_CELLS.to_owned()],
         ..welcome("a")
     };
     session
@@ -197,7 +198,8 @@ fn a_server_that_does_without_closed_cells_gets_a_dense_report_only_when_it_asks
         .unwrap();
     let later = start + secs(400.0);
     for at in [start, later] {
-        assert!(!session.number(at, 0.5).unwrap().dense);
+        let numbered = session.number(at, 0.5).unwrap();
+        assert_eq!((numbered.dense, numbered.provider_cells), (false, true));
     }
     let wanted = ReportAck {
         seq: 2,

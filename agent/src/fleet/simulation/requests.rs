@@ -44,7 +44,7 @@ impl Agent {
     pub fn cells(&self, now: Instant) -> Vec<CellReport> {
         let cells = self.cells.values();
         cells
-            .filter_map(|(provider, cell)| cell.report(provider, now))
+            .map(|(provider, cell)| cell.report(provider, now))
             .collect()
     }
 

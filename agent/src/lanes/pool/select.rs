@@ -124,8 +124,8 @@ impl Pool {
                     Ok(guard) => return Ok(Chosen { position, guard }),
                     Err(Denied::Saturated) => exhaustion.saturate(),
                     Err(Denied::Spent) => {}
-                    Err(Denied::Refused(refusal)) => {
-                        member.cell(demand.endpoint).count_reject();
+                    Err(Denied::Refused(refusal, by)) => {
+                        by.count_reject();
                         exhaustion.refuse(refusal);
                     }
                 }
@@ -165,7 +165,7 @@ impl Pool {
                 Selectable::No { retry_in, reason } => {
                     exhaustion.refuse(Refusal { retry_in, reason });
                     if !tried {
-                        member.cell(demand.endpoint).count_reject();
+                        member.count_rejects(demand.endpoint, now);
                     }
                     continue;
                 }
@@ -362,10 +362,11 @@ pub(crate) struct Chosen {
 }
 
 /// Why a chosen member could not be had after all.
-enum Denied {
+enum Denied<'a> {
     Saturated,
     Spent,
-    Refused(Refusal),
+    /// With the cell that refuses.
+    Refused(Refusal, &'a CellSlot),
 }
 
 impl Member {
@@ -377,6 +378,14 @@ impl Member {
         };
         let (theirs, their_factor) = provider.selectable(now);
         (stricter(own, theirs), factor.min(their_factor))
+    }
+
+    /// Counts a request that found the member refused, on each cell that refuses.
+    fn count_rejects(&self, endpoint: &str, now: Instant) {
+        let refusing = self
+            .cells_for(endpoint)
+            .filter(|cell| matches!(cell.selectable(now).0, Selectable::No { .. }));
+        refusing.for_each(|cell| cell.count_reject());
     }
 
     /// How long the cells keep the member away yet.
@@ -415,7 +424,7 @@ impl Member {
         endpoint: &str,
         in_turn: bool,
         now: Instant,
-    ) -> Result<Box<AttemptGuard>, Denied> {
+    ) -> Result<Box<AttemptGuard>, Denied<'_>> {
         let permit = self.permit(in_turn).ok_or(Denied::Saturated)?;
         if !self.lane.state.try_spend() {
             return Err(Denied::Spent);
@@ -429,12 +438,12 @@ impl Member {
                 Admission::Pass(ticket) | Admission::Probe(ticket, _) => {
                     guard.hold_provider(provider, ticket);
                 }
-                Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
+                Admission::Refuse(refusal) => return Err(Denied::Refused(refusal, provider)),
             }
         }
         match cell.admit(now, self.lease()) {
             Admission::Pass(ticket) | Admission::Probe(ticket, _) => guard.hold(ticket),
-            Admission::Refuse(refusal) => return Err(Denied::Refused(refusal)),
+            Admission::Refuse(refusal) => return Err(Denied::Refused(refusal, cell)),
         }
         Ok(guard)
     }

@@ -24,20 +24,22 @@ impl Served {
             .unwrap_or_default()
     }
 
-    /// Every cell, closed ones included, sorted by pool, lane and endpoint.
+    /// Every cell, closed ones included: providers' own first, then by pool, lane and endpoint.
     pub(crate) fn cells(&self) -> Vec<CellReport> {
         let now = clock::now();
         let snapshot = self.snapshot.load();
-        let mut cells: Vec<CellReport> = snapshot
-            .iter()
-            .flat_map(|snapshot| &snapshot.lanes)
-            .flat_map(|lane| {
-                lane.cells
-                    .iter()
-                    .filter_map(move |cell| cell.report(&lane.provider.name, now))
-            })
-            .collect();
-        cells.sort_by(|a, b| (&a.pool, &a.lane, &a.endpoint).cmp(&(&b.pool, &b.lane, &b.endpoint)));
+        let mut cells: Vec<CellReport> = Vec::new();
+        for snapshot in snapshot.iter() {
+            for lane in &snapshot.lanes {
+                let of_lane = lane.cells.iter();
+                cells.extend(of_lane.map(|cell| cell.report(&lane.provider.name, now)));
+            }
+            for provider in &snapshot.providers {
+                let own = provider.own_cells();
+                cells.extend(own.map(|cell| cell.report(&provider.name, now)));
+            }
+        }
+        cells.sort_by(|a, b| (a.owner(), &a.endpoint).cmp(&(b.owner(), &b.endpoint)));
         cells
     }
 

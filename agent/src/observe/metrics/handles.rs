@@ -141,6 +141,7 @@ pub(crate) struct ProviderMetrics {
     pub(super) labels: ProviderLabels,
     pub(super) state: Gauge<f64, AtomicU64>,
     pub(super) trips: Counter,
+    pub(super) rejects: Counter,
     pub(super) transitions: LazySeries<ProviderTransitionLabels>,
 }
 
@@ -177,11 +178,12 @@ impl CellSeries {
         }
     }
 
-    /// Counts a request that found a member refused.
+    /// Counts a request that found the cell refusing.
     pub(crate) fn reject(&self) {
-        if let Self::Member(member) = self {
-            member.rejects.inc();
-        }
+        match self {
+            Self::Member(member) => member.rejects.inc(),
+            Self::Provider(provider) => provider.rejects.inc(),
+        };
     }
 
     /// Counts a change of state.

@@ -196,6 +196,7 @@ mod tests {
             id: id.to_owned(),
             pool: None,
             lane: "gpt".into(),
+            provider: None,
             action,
             remaining_ms,
         }

@@ -52,6 +52,7 @@ fn order(id: &str, zone: Option<&str>, expires_ms: u64) -> ActiveOverride {
         action: OverrideAction::ForceOpen,
         pool: None,
         lane: "fast".into(),
+        provider: None,
         agents: zone
             .map(|zone| ("zone".to_owned(), zone.to_owned()))
             .into_iter()

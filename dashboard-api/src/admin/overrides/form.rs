@@ -1,5 +1,5 @@
-//! The body of an order: its fields and their bounds. Whether its lane and pool exist is looked at
-//! elsewhere.
+//! The body of an order: its fields and their bounds. Whether its lane, pool and provider exist is
+//! looked at elsewhere.
 
 use crate::input::body::{Fields, Form};
 use lanekeeper_model::OverrideAction;
@@ -12,7 +12,7 @@ const MIN_TTL_SECS: u64 = 1;
 const MAX_TTL_SECS: u64 = 7 * 24 * 60 * 60;
 /// Longest reason, bytes.
 const MAX_REASON_BYTES: usize = 500;
-/// Longest lane, pool, label or label's value, bytes.
+/// Longest lane, pool, provider, label or label's value, bytes.
 const MAX_NAME_BYTES: usize = 256;
 /// Most labels of a selection.
 const MAX_LABELS: usize = 16;
@@ -25,8 +25,11 @@ pub(crate) struct OverrideForm {
     pub(super) action: OverrideAction,
     /// The pool whose cells are meant; empty for direct routes, null or left out for all.
     pub(super) pool: Option<String>,
-    /// The lane.
+    /// The lane. Required unless `provider` is given.
+    #[schema(required = false)]
     pub(super) lane: String,
+    /// The provider whose own cell is meant, in place of `pool` and `lane`. It must have a breaker.
+    pub(super) provider: Option<String>,
     /// Labels an agent must have; left out = every agent of the gateway.
     #[schema(required = false)]
     pub(super) agents: BTreeMap<String, String>,
@@ -60,6 +63,7 @@ impl Form for OverrideForm {
         "action",
         "pool",
         "lane",
+        "provider",
         "agents",
         "reason",
         "ttl_secs",
@@ -79,10 +83,21 @@ impl Form for OverrideForm {
         if let Some(pool) = &pool {
             check_word(fields, "pool", pool, 0, MAX_NAME_BYTES);
         }
-        let lane = fields.text("lane");
-        if let Some(lane) = &lane {
-            check_word(fields, "lane", lane, 1, MAX_NAME_BYTES);
-        }
+        let provider = fields.optional_text("provider");
+        let lane = if let Some(provider) = &provider {
+            check_word(fields, "provider", provider, 1, MAX_NAME_BYTES);
+            if pool.is_some() || fields.optional_text("lane").is_some() {
+                let message = "must not be given with a pool or a lane";
+                fields.refuse("provider", "invalid_value", message);
+            }
+            Some(String::new())
+        } else {
+            let lane = fields.text("lane");
+            if let Some(lane) = &lane {
+                check_word(fields, "lane", lane, 1, MAX_NAME_BYTES);
+            }
+            lane
+        };
         let agents = fields.texts_by_name("agents");
         if agents.len() > MAX_LABELS {
             let message = format!("must be at most {MAX_LABELS} labels");
@@ -112,6 +127,7 @@ impl Form for OverrideForm {
             action: action?,
             pool,
             lane: lane?,
+            provider,
             agents,
             reason: reason?,
             ttl_secs,

@@ -16,7 +16,7 @@ impl FleetIndex {
         for cell in &view.cells {
             let number = self.gateways.get(&cell.gateway).and_then(|gateway| {
                 let cells = &gateway.cells;
-                cells.find(&cell.pool, &cell.lane, cell.endpoint.as_deref())
+                cells.find(&cell.owner(), cell.endpoint.as_deref())
             });
             if let Some(number) = number {
                 let of_gateway = wanted.entry(cell.gateway.clone()).or_default();
@@ -33,9 +33,7 @@ impl FleetIndex {
                 cell.by_agent = Some(Vec::new());
                 continue;
             };
-            let number = gateway
-                .cells
-                .find(&cell.pool, &cell.lane, cell.endpoint.as_deref());
+            let number = gateway.cells.find(&cell.owner(), cell.endpoint.as_deref());
             let rows = wanted.get_mut(&cell.gateway);
             let mut agents = number
                 .zip(rows)

@@ -10,7 +10,7 @@ use crate::fleet::times::secs;
 use crate::fleet::view::{
     AdvisoryView, CellView, FleetAgents, FleetView, Scope, ViewQuery, ViewState,
 };
-use crate::ids::GatewayName;
+use crate::ids::{CellOwner, GatewayName};
 
 impl FleetIndex {
     /// Puts the fleet together as of now.
@@ -93,26 +93,24 @@ impl GatewayIndex {
         fresh_by_revision: &BTreeMap<u64, u64>,
     ) -> Vec<Row> {
         // A cell kept for each endpoint has no row without one.
-        let by_endpoint: BTreeSet<(&str, &str)> = self
+        let by_endpoint: BTreeSet<&CellOwner> = self
             .cells
             .keys()
             .iter()
             .zip(sums)
             .filter(|(_, sum)| sum.is_mentioned())
-            .map(|(key, _)| (key.pool.as_str(), key.lane.as_str()))
+            .map(|(key, _)| &key.owner)
             .collect();
         let mut rows = Vec::new();
         for (number, (key, sum)) in (0_u32..).zip(self.cells.keys().iter().zip(sums)) {
-            let configured = self.configured.provider(&key.pool, &key.lane);
+            let configured = self.configured.providers.get(&key.owner);
             let is_mentioned = sum.is_mentioned();
-            let stands_alone = key.endpoint.is_none()
-                && configured.is_some()
-                && !by_endpoint.contains(&(key.pool.as_str(), key.lane.as_str()));
+            let stands_alone =
+                key.endpoint.is_none() && configured.is_some() && !by_endpoint.contains(&key.owner);
             if !is_mentioned && !stands_alone {
                 continue;
             }
-            let Some(provider) =
-                configured.or(sum.provider(&key.pool, &key.lane, key.endpoint.as_deref()))
+            let Some(provider) = configured.or(sum.provider(&key.owner, key.endpoint.as_deref()))
             else {
                 continue;
             };
@@ -129,12 +127,13 @@ impl GatewayIndex {
                 0 => agents.parked,
                 more => more,
             };
+            let member = key.owner.member();
             rows.push(Row {
                 is_mentioned,
                 view: CellView {
                     gateway: name.clone(),
-                    pool: key.pool.clone(),
-                    lane: key.lane.clone(),
+                    pool: member.map(|(pool, _)| pool.clone()),
+                    lane: member.map(|(_, lane)| lane.clone()),
                     provider: provider.clone(),
                     endpoint: key.endpoint.clone(),
                     state: ViewState::worst(&agents),
@@ -155,8 +154,9 @@ impl GatewayIndex {
             });
         }
         rows.sort_by(|a, b| {
+            let own = |it: &CellView| it.lane.is_none().then(|| it.provider.clone());
             let (a, b) = (&a.view, &b.view);
-            (&a.pool, &a.lane, &a.endpoint).cmp(&(&b.pool, &b.lane, &b.endpoint))
+            (&a.pool, &a.lane, own(a), &a.endpoint).cmp(&(&b.pool, &b.lane, own(b), &b.endpoint))
         });
         rows
     }

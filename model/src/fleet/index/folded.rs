@@ -48,8 +48,8 @@ impl FoldedFleet {
             let chosen = gateway.rows.iter().filter(|row| {
                 let cell = &row.view;
                 (row.is_mentioned || closed_too)
-                    && query.pool.as_ref().is_none_or(|it| *it == cell.pool)
-                    && query.lane.as_ref().is_none_or(|it| *it == cell.lane)
+                    && is_wanted(query.pool.as_ref(), cell.pool.as_ref())
+                    && is_wanted(query.lane.as_ref(), cell.lane.as_ref())
                     && query
                         .provider
                         .as_ref()
@@ -89,4 +89,10 @@ impl FoldedFleet {
             .map(|gateway| gateway.states)
             .unwrap_or_default()
     }
+}
+
+/// True when nothing is asked for, or what the cell has: a provider's own cell has neither pool nor
+/// lane.
+fn is_wanted<T: PartialEq>(asked: Option<&T>, has: Option<&T>) -> bool {
+    asked.is_none() || asked == has
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::ids::{LaneName, PoolName};
+use crate::ids::CellOwner;
 use crate::report::{CauseReport, CellState};
 
 /// What one agent reports of one cell.
@@ -46,7 +46,7 @@ impl Mention {
 #[derive(Debug, Default)]
 pub(super) struct Cells {
     names: Vec<CellKey>,
-    numbers: HashMap<PoolName, HashMap<LaneName, BTreeMap<Option<String>, u32>>>,
+    numbers: HashMap<CellOwner, BTreeMap<Option<String>, u32>>,
     /// How many of them the current revision has; these come first.
     pub(super) configured: usize,
 }
@@ -54,8 +54,7 @@ pub(super) struct Cells {
 /// Names one cell within a gateway.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct CellKey {
-    pub(super) pool: PoolName,
-    pub(super) lane: LaneName,
+    pub(super) owner: CellOwner,
     pub(super) endpoint: Option<String>,
 }
 
@@ -69,8 +68,8 @@ impl Cells {
     }
 
     /// The number of a cell that has one.
-    pub(super) fn find(&self, pool: &str, lane: &str, endpoint: Option<&str>) -> Option<u32> {
-        let endpoints = self.numbers.get(pool)?.get(lane)?;
+    pub(super) fn find(&self, owner: &CellOwner, endpoint: Option<&str>) -> Option<u32> {
+        let endpoints = self.numbers.get(owner)?;
         match endpoint {
             None => endpoints.get(&None),
             Some(wanted) => endpoints
@@ -82,24 +81,17 @@ impl Cells {
     }
 
     /// The number of a cell, and whether it is new.
-    pub(super) fn number(
-        &mut self,
-        pool: &PoolName,
-        lane: &LaneName,
-        endpoint: Option<&str>,
-    ) -> (u32, bool) {
-        if let Some(number) = self.find(pool, lane, endpoint) {
+    pub(super) fn number(&mut self, owner: &CellOwner, endpoint: Option<&str>) -> (u32, bool) {
+        if let Some(number) = self.find(owner, endpoint) {
             return (number, false);
         }
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         let endpoint = endpoint.map(str::to_owned);
         self.names.push(CellKey {
-            pool: pool.clone(),
-            lane: lane.clone(),
+            owner: owner.clone(),
             endpoint: endpoint.clone(),
         });
-        let lanes = self.numbers.entry(pool.clone()).or_default();
-        let endpoints = lanes.entry(lane.clone()).or_default();
+        let endpoints = self.numbers.entry(owner.clone()).or_default();
         endpoints.insert(endpoint, number);
         (number, true)
     }

@@ -3,7 +3,7 @@
 use super::Agent;
 use super::packed::{Causes, Mention, Names};
 use crate::fleet::view::{CauseView, CellAgents, OverrideView};
-use crate::ids::ProviderName;
+use crate::ids::{CellOwner, ProviderName};
 use crate::report::CellState;
 
 /// What all fresh agents report of one cell.
@@ -100,16 +100,13 @@ impl<'a> Sum<'a> {
     /// The provider that the first agent names; the cell is in no current revision.
     pub(super) fn provider(
         &self,
-        pool: &str,
-        lane: &str,
+        owner: &CellOwner,
         endpoint: Option<&str>,
     ) -> Option<&'a ProviderName> {
         let mut worst = None;
         for cell in &self.first?.record.cells {
-            let is_it = *cell.pool == *pool
-                && *cell.lane == *lane
-                && cell.endpoint.as_deref() == endpoint
-                && cell.is_notable();
+            let is_it =
+                cell.owner() == *owner && cell.endpoint.as_deref() == endpoint && cell.is_notable();
             if is_it && worst.is_none_or(|(state, _)| cell.state > state) {
                 worst = Some((cell.state, &cell.provider));
             }

@@ -4,7 +4,7 @@ use super::*;
 use crate::FreshWindows;
 use crate::fleet::tests::oracle::{fleet_view, summary};
 use crate::fleet::{ViewQuery, ViewState};
-use crate::ids::CellName;
+use crate::ids::{CellName, LaneName, PoolName};
 use crate::report::{CauseReport, CellReport, CellState, Totals};
 
 const NOW: u64 = 1_796_032_800_000; // 2026-11-30T10:00:00Z
@@ -12,6 +12,22 @@ const SECOND: u64 = 1_000;
 
 fn windows() -> FreshWindows {
     FreshWindows::default()
+}
+
+/// The pool of cell number `lane`: none for a provider's own.
+fn pool_name(pool: u8, lane: u8) -> PoolName {
+    match lane {
+        0 => PoolName::direct(),
+        _ => format!("p{pool}").as_str().into(),
+    }
+}
+
+/// The lane of cell number `lane`: none for a provider's own.
+fn lane_name(lane: u8) -> LaneName {
+    match lane {
+        0 => LaneName::none(),
+        _ => format!("l{lane}").as_str().into(),
+    }
 }
 
 prop_compose! {
@@ -29,8 +45,8 @@ prop_compose! {
         advisory in any::<bool>(),
     ) -> CellReport {
         CellReport {
-            pool: format!("p{pool}").as_str().into(),
-            lane: format!("l{lane}").as_str().into(),
+            pool: pool_name(pool, lane),
+            lane: lane_name(lane),
             provider: format!("v{provider}").as_str().into(),
             endpoint: endpoint.map(|number| format!("e{number}")),
             state,
@@ -93,9 +109,12 @@ prop_compose! {
 
 fn any_configured() -> impl Strategy<Value = Vec<GatewayCells>> {
     let cell = (0..2_u8, 0..4_u8, 0..2_u8).prop_map(|(pool, lane, provider)| CellName {
-        pool: format!("p{pool}").as_str().into(),
-        lane: format!("l{lane}").as_str().into(),
-        provider: format!("w{provider}").as_str().into(),
+        pool: pool_name(pool, lane),
+        lane: lane_name(lane),
+        // Of the providers' own cells some are reported and not configured, and the reverse.
+        provider: format!("{}{provider}", if lane == 0 { "v" } else { "w" })
+            .as_str()
+            .into(),
     });
     let cells = prop::collection::vec(cell, 0..6);
     let revision = (0..3_u8, 1..5_u64, cells).prop_map(|(gateway, revision, cells)| GatewayCells {

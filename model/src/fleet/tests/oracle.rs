@@ -10,7 +10,7 @@ use crate::fleet::view::{
     AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
     FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,
 };
-use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
+use crate::ids::{CellOwner, GatewayName, ProviderName};
 use crate::report::{CellReport, CellState};
 
 /// Aggregates the latest reports of all agents.
@@ -63,21 +63,20 @@ pub(crate) fn fleet_view(
 }
 
 /// Names one cell within a gateway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
-    pool: &'a PoolName,
-    lane: &'a LaneName,
+    owner: CellOwner,
     endpoint: Option<&'a str>,
 }
 
-/// The configured cells of a revision, by pool and lane.
-type Configured<'a> = BTreeSet<(&'a PoolName, &'a LaneName)>;
+/// The configured cells of a revision.
+type Configured = BTreeSet<CellOwner>;
 
 /// All reports of one gateway.
 #[derive(Default)]
 struct GatewayReports<'a> {
     current: Option<&'a GatewayCells>,
-    revisions: BTreeMap<u64, Configured<'a>>,
+    revisions: BTreeMap<u64, Configured>,
     fresh: Vec<&'a AgentRecord>,
     /// How many of the fresh agents serve each revision.
     fresh_by_revision: BTreeMap<u64, u64>,
@@ -86,7 +85,7 @@ struct GatewayReports<'a> {
 
 impl<'a> GatewayReports<'a> {
     fn add_revision(&mut self, cells: &'a GatewayCells) {
-        let configured = cells.cells.iter().map(|cell| (&cell.pool, &cell.lane));
+        let configured = cells.cells.iter().map(|cell| cell.owner());
         self.revisions
             .entry(cells.revision)
             .or_default()
@@ -106,12 +105,12 @@ impl<'a> GatewayReports<'a> {
     }
 
     /// True when agents on a revision have the cell, as far as the revision is known.
-    fn has_cell(&self, revision: u64, key: Key<'_>) -> bool {
+    fn has_cell(&self, revision: u64, owner: &CellOwner) -> bool {
         revision != 0
             && self
                 .revisions
                 .get(&revision)
-                .is_none_or(|configured| configured.contains(&(key.pool, key.lane)))
+                .is_none_or(|configured| configured.contains(owner))
     }
 
     /// Mentions by cell, one for each agent at most: of doubled cells in a report the worst stays.
@@ -121,8 +120,7 @@ impl<'a> GatewayReports<'a> {
         for record in &self.fresh {
             for cell in record.cells.iter().filter(|cell| cell.is_notable()) {
                 let key = Key {
-                    pool: &cell.pool,
-                    lane: &cell.lane,
+                    owner: cell.owner(),
                     endpoint: cell.endpoint.as_deref(),
                 };
                 let of_cell = mentions.entry(key).or_default();
@@ -143,25 +141,20 @@ impl<'a> GatewayReports<'a> {
         let mut mentions = self.mentions();
         let closed_too = query.include_closed
             || matches!(query.state, Some(ViewState::Closed | ViewState::Unknown));
-        let mut providers: BTreeMap<(&PoolName, &LaneName), &ProviderName> = BTreeMap::new();
+        let mut providers: BTreeMap<CellOwner, &ProviderName> = BTreeMap::new();
         for cell in self.current.into_iter().flat_map(|current| &current.cells) {
-            let CellName {
-                pool,
-                lane,
-                provider,
-            } = cell;
-            providers.insert((pool, lane), provider);
+            let owner = cell.owner();
+            providers.insert(owner.clone(), &cell.provider);
             if closed_too {
                 let key = Key {
-                    pool,
-                    lane,
+                    owner: owner.clone(),
                     endpoint: None,
                 };
                 // A cell kept for each endpoint has no row without one.
                 let by_endpoint = mentions
-                    .range(key..)
+                    .range(key.clone()..)
                     .next()
-                    .is_some_and(|(next, _)| next.pool == pool && next.lane == lane);
+                    .is_some_and(|(next, _)| next.owner == owner);
                 if !by_endpoint {
                     mentions.insert(key, Vec::new());
                 }
@@ -171,17 +164,26 @@ impl<'a> GatewayReports<'a> {
         mentions
             .into_iter()
             .filter_map(|(key, of_cell)| {
-                let provider = match providers.get(&(key.pool, key.lane)) {
+                let provider = match providers.get(&key.owner) {
                     Some(provider) => provider,
                     None => &of_cell.first()?.cell.provider,
                 };
-                let wanted = query.pool.as_ref().is_none_or(|it| it == key.pool)
-                    && query.lane.as_ref().is_none_or(|it| it == key.lane)
+                let member = key.owner.member();
+                let pool_wanted = query
+                    .pool
+                    .as_ref()
+                    .is_none_or(|it| member.is_some_and(|(pool, _)| it == pool));
+                let lane_wanted = query
+                    .lane
+                    .as_ref()
+                    .is_none_or(|it| member.is_some_and(|(_, lane)| it == lane));
+                let wanted = pool_wanted
+                    && lane_wanted
                     && query.provider.as_ref().is_none_or(|it| it == provider);
                 if !wanted {
                     return None;
                 }
-                let view = self.cell_view(gateway, key, provider, &of_cell, query, now_ms);
+                let view = self.cell_view(gateway, &key, provider, &of_cell, query, now_ms);
                 query
                     .state
                     .is_none_or(|state| state == view.state)
@@ -193,13 +195,13 @@ impl<'a> GatewayReports<'a> {
     fn cell_view(
         &self,
         gateway: &GatewayName,
-        key: Key<'a>,
+        key: &Key<'a>,
         provider: &ProviderName,
         mentions: &[Mention<'a>],
         query: &ViewQuery,
         now_ms: u64,
     ) -> CellView {
-        let agents = self.count(key, mentions, now_ms);
+        let agents = self.count(&key.owner, mentions, now_ms);
         let affected: Vec<Mention<'a>> = mentions
             .iter()
             .filter(|mention| mention.cell.state != CellState::Closed)
@@ -221,8 +223,8 @@ impl<'a> GatewayReports<'a> {
             .min();
         CellView {
             gateway: gateway.clone(),
-            pool: key.pool.clone(),
-            lane: key.lane.clone(),
+            pool: key.owner.member().map(|(pool, _)| pool.clone()),
+            lane: key.owner.member().map(|(_, lane)| lane.clone()),
             provider: provider.clone(),
             endpoint: key.endpoint.map(str::to_owned),
             state,
@@ -253,11 +255,11 @@ impl<'a> GatewayReports<'a> {
                 }),
             by_agent: query
                 .detail_agents
-                .then(|| self.by_agent(key, mentions, now_ms)),
+                .then(|| self.by_agent(&key.owner, mentions, now_ms)),
         }
     }
 
-    fn count(&self, key: Key<'_>, mentions: &[Mention<'_>], now_ms: u64) -> CellAgents {
+    fn count(&self, owner: &CellOwner, mentions: &[Mention<'_>], now_ms: u64) -> CellAgents {
         let mut agents = CellAgents::default();
         for mention in mentions {
             match mention.cell.state {
@@ -271,12 +273,12 @@ impl<'a> GatewayReports<'a> {
         let covered: u64 = self
             .fresh_by_revision
             .iter()
-            .filter(|(revision, _)| self.has_cell(**revision, key))
+            .filter(|(revision, _)| self.has_cell(**revision, owner))
             .map(|(_, agents)| *agents)
             .sum();
         let heard = mentions
             .iter()
-            .filter(|mention| self.has_cell(mention.record.applied_revision, key))
+            .filter(|mention| self.has_cell(mention.record.applied_revision, owner))
             .count() as u64;
         agents.closed += covered.saturating_sub(heard);
         agents.reporting = agents.closed + agents.half_open + agents.open;
@@ -284,7 +286,7 @@ impl<'a> GatewayReports<'a> {
         agents
     }
 
-    fn by_agent(&self, key: Key<'_>, mentions: &[Mention<'_>], now_ms: u64) -> Vec<AgentCell> {
+    fn by_agent(&self, owner: &CellOwner, mentions: &[Mention<'_>], now_ms: u64) -> Vec<AgentCell> {
         let reported = mentions.iter().map(|mention| AgentCell {
             agent: mention.record.name.clone(),
             instance: mention.record.instance.clone(),
@@ -299,7 +301,7 @@ impl<'a> GatewayReports<'a> {
         let silent = self
             .silent
             .iter()
-            .filter(|record| self.has_cell(record.applied_revision, key))
+            .filter(|record| self.has_cell(record.applied_revision, owner))
             .map(|record| AgentCell {
                 agent: record.name.clone(),
                 instance: record.instance.clone(),
