@@ -1,28 +1,55 @@
 //! What looks like a credential: one table for documents, for requests and for what is hidden in logs.
 
-/// Headers that carry a credential whatever their name.
-const NAMES: &[&str] = &["cookie", "set-cookie", "x-amz-security-token"];
-
-/// Parts of a header's name between hyphens and underscores that mean a credential.
-const PARTS: &[&str] = &[
-    "apikey",
-    "auth",
-    "authorization",
-    "credential",
-    "credentials",
-    "jwt",
-    "key",
-    "passwd",
-    "password",
-    "secret",
-    "signature",
-    "token",
+/// Names that mean a credential, or who the caller is, whatever their parts say elsewhere.
+const NAMES: &[&str] = &[
+    "code",
+    "jsessionid",
+    "phpsessid",
+    "sid",
+    "x-ms-client-principal",
+    "x-ms-client-principal-id",
+    "x-ms-client-principal-name",
+    "x-portkey-config",
 ];
 
-/// Headers that have such a part and carry none.
+/// Parts of a name between its marks (hyphens, underscores and the like) that mean a credential.
+const PARTS: &[&str] = &[
+    "accesstoken",
+    "apikey",
+    "assertion",
+    "auth",
+    "authentication",
+    "authorization",
+    "bearer",
+    "cert",
+    "certificate",
+    "cookie",
+    "cookie2",
+    "credential",
+    "credentials",
+    "csrf",
+    "csrftoken",
+    "jwt",
+    "key",
+    "oauth",
+    "oauth2",
+    "oidc",
+    "passwd",
+    "password",
+    "saml",
+    "secret",
+    "sig",
+    "signature",
+    "token",
+    "xsrf",
+    "xsrftoken",
+];
+
+/// Names that have such a part and carry none.
 const HARMLESS: &[&str] = &[
     "helicone-cache-key",
     "idempotency-key",
+    "prompt-cache-key",
     "sec-websocket-key",
     "x-goog-api-key-version",
     "x-idempotency-key",
@@ -51,7 +78,8 @@ pub fn is_credential_name(name: &str) -> bool {
     if HARMLESS.contains(&lower.as_str()) {
         return false;
     }
-    NAMES.contains(&lower.as_str()) || lower.split(['-', '_']).any(|part| PARTS.contains(&part))
+    let mut parts = lower.split(|character: char| !character.is_ascii_alphanumeric());
+    NAMES.contains(&lower.as_str()) || parts.any(|part| PARTS.contains(&part))
 }
 
 /// Whether a text begins as well-known keys do.

@@ -116,15 +116,25 @@ pub trait Vendor: fmt::Debug + Send + Sync {
         self.key_parameter() == Some(name)
     }
 
+    /// True when a header that a caller sent may go to this vendor, beside those that may go to
+    /// every vendor; `name` is in lower case. Credentials and what names an account pass by
+    /// [`Self::owns_header`] alone, whatever is said here.
+    fn passes_header(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
+    /// True when a parameter of a caller's query may go to this vendor, as
+    /// [`Self::passes_header`] is of headers. None that chooses the answer's form may: the agent
+    /// reads it.
+    fn passes_parameter(&self, name: &str) -> bool {
+        let _ = name;
+        false
+    }
+
     /// A header that every request needs, and its value unless the caller or the operator has one.
     fn required_header(&self) -> Option<(&'static str, &'static str)> {
         None
-    }
-
-    /// True when a parameter of the query chooses the form of the answer, which the agent does.
-    fn sets_answer_form(&self, parameter: &str) -> bool {
-        let _ = parameter;
-        false
     }
 
     /// True when the caller asks for its stream as one JSON array and not as server-sent events.

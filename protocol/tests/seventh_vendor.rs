@@ -72,8 +72,12 @@ impl Vendor for Parrot {
         Some(("x-parrot-age", "7"))
     }
 
-    fn sets_answer_form(&self, parameter: &str) -> bool {
-        parameter == "loud"
+    fn passes_header(&self, name: &str) -> bool {
+        name == "x-parrot-mood"
+    }
+
+    fn passes_parameter(&self, name: &str) -> bool {
+        name == "beta"
     }
 
     fn probe(&self, model: &str) -> (Operation, Value) {
@@ -185,9 +189,13 @@ fn requests_are_read_and_sent() {
     let mut caller = HeaderMap::new();
     caller.insert("x-parrot-key", HeaderValue::from_static("Cracker MINE"));
     caller.insert("x-goog-api-key", HeaderValue::from_static("OTHER"));
+    caller.insert("x-parrot-mood", HeaderValue::from_static("good"));
+    caller.insert("x-parrot-cage", HeaderValue::from_static("open"));
     let own = headers::upstream_request(&caller, &provider, Credential::Own);
     assert_eq!(own["x-parrot-key"], "Cracker SECRET");
     assert_eq!(own["x-parrot-age"], "7");
+    assert_eq!(own["x-parrot-mood"], "good");
+    assert!(!own.contains_key("x-parrot-cage"));
     assert!(!own.contains_key("x-goog-api-key"));
     let passed = headers::upstream_request(&caller, &provider, Credential::Passthrough);
     assert_eq!(passed["x-parrot-key"], "Cracker MINE");

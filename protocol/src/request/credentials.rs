@@ -4,9 +4,9 @@
 //! account the gateway's own key acts for. Both kinds cross only where the pool passes the caller's
 //! credential on, and then only those that the provider's own clients send.
 //!
-//! Proxies, gateways and vendors invent such names freely, so beside the table of known ones a name
-//! is a credential when one of its words says so. The tables, here and with the vendors, are `match`es
-//! because every header of every request is looked up.
+//! Which names of nobody's are credentials is said in one table for documents and requests.
+
+use lanekeeper_model::credentials::is_credential_name;
 
 use crate::dialect::Vendor;
 use crate::vendor;
@@ -15,110 +15,9 @@ use crate::vendor;
 /// vendor where the caller's own credential is passed on. `name` is in lower case.
 #[must_use]
 pub fn is_header(vendor: &dyn Vendor, name: &str) -> bool {
-    is_known(name)
-        || vendor.owns_header(name)
+    vendor.owns_header(name)
         || vendor::ALL.iter().any(|other| other.owns_header(name))
-        || says_so(name)
-}
-
-/// As [`is_header`], of a parameter of the query and [`Vendor::owns_parameter`].
-#[must_use]
-pub fn is_parameter(vendor: &dyn Vendor, name: &str) -> bool {
-    vendor.owns_parameter(name)
-        || vendor::ALL.iter().any(|other| other.owns_parameter(name))
-        || is_header(vendor, name)
-}
-
-/// Names that are no vendor's.
-fn is_known(name: &str) -> bool {
-    matches!(
-        name,
-        "x-portkey-config"
-            | "x-ms-client-principal"
-            | "x-ms-client-principal-id"
-            | "x-ms-client-principal-name"
-            // Names whose only word says nothing elsewhere.
-            | "key"
-            | "code"
-            | "sid"
-            | "phpsessid"
-            | "jsessionid"
-    )
-}
-
-/// True for `x-auth-token`, `x-amzn-oidc-data`, `ocp-apim-subscription-key` and their like.
-fn says_so(name: &str) -> bool {
-    let mut before = "";
-    for word in name.split(|character: char| !character.is_ascii_alphanumeric()) {
-        if is_credential_word(word) || (word == "key" && makes_key_secret(before)) {
-            return true;
-        }
-        before = word;
-    }
-    false
-}
-
-/// Words that make any name a credential.
-fn is_credential_word(word: &str) -> bool {
-    matches!(
-        word,
-        "accesstoken"
-            | "apikey"
-            | "assertion"
-            | "auth"
-            | "authentication"
-            | "authorization"
-            | "bearer"
-            | "cert"
-            | "certificate"
-            | "cookie"
-            | "cookie2"
-            | "credential"
-            | "credentials"
-            | "csrf"
-            | "csrftoken"
-            | "jwt"
-            | "oauth"
-            | "oauth2"
-            | "oidc"
-            | "passwd"
-            | "password"
-            | "saml"
-            | "secret"
-            | "sig"
-            | "signature"
-            | "token"
-            | "xsrf"
-            | "xsrftoken"
-    )
-}
-
-/// Words that make the `key` right behind them a credential. Other keys are none:
-/// `idempotency-key` must reach the provider.
-fn makes_key_secret(word: &str) -> bool {
-    matches!(
-        word,
-        "access"
-            | "account"
-            | "admin"
-            | "api"
-            | "app"
-            | "application"
-            | "client"
-            | "consumer"
-            | "functions"
-            | "gateway"
-            | "host"
-            | "license"
-            | "master"
-            | "private"
-            | "secret"
-            | "service"
-            | "shared"
-            | "subscription"
-            | "user"
-            | "virtual"
-    )
+        || is_credential_name(name)
 }
 
 #[cfg(test)]
@@ -171,7 +70,6 @@ mod tests {
             "code",
         ] {
             assert!(is_header(ANY, name), "{name}");
-            assert!(is_parameter(ANY, name), "{name}");
         }
     }
 
@@ -201,7 +99,6 @@ mod tests {
             "x-title",
         ] {
             assert!(!is_header(ANY, name), "{name}");
-            assert!(!is_parameter(ANY, name), "{name}");
         }
     }
 
@@ -226,7 +123,6 @@ mod tests {
             assert_eq!(owners(&|vendor| vendor.owns_header(name)), owned, "{name}");
         }
         assert_eq!(owners(&|vendor| vendor.owns_parameter("key")), ["gemini"]);
-        assert!(is_parameter(ANY, "x-api-key"));
         assert!(owners(&|vendor| vendor.owns_parameter("x-api-key")).is_empty());
     }
 }

@@ -1,19 +1,18 @@
 //! Which headers cross the agent, in both directions.
 //!
-//! A header is dropped upstream for one of three reasons: it describes this hop only, it is a
-//! credential that belongs to the caller or to another provider, or it tells the provider who the
-//! caller is. Everything else passes, so that vendor features work without the agent knowing them.
+//! To a provider go those on a list of its vendor (`passing`), then the operator's own and the
+//! provider's key. Of an answer's headers all pass but those of its hop.
 
 use bytes::BytesMut;
 use http::Version;
 use http::header::{
-    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
-    HeaderValue, TRANSFER_ENCODING,
+    ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, GetAll, HOST, HeaderMap, HeaderName,
+    HeaderValue, TRANSFER_ENCODING, VIA,
 };
 use lanekeeper_model::gateway::BaseUrl;
 
 use crate::dialect::Vendor;
-use crate::request::credentials;
+use crate::request::{passing, via};
 
 /// What is wrong with a request that has both, as text for a 400 answer.
 pub const BOTH_LENGTHS: &str = "the request has both content-length and transfer-encoding";
@@ -117,15 +116,12 @@ pub fn upstream_request(
     provider: &ProviderHeaders,
     credential: Credential,
 ) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(caller.len() + provider.extra.len() + 2);
+    let mut headers = HeaderMap::with_capacity(caller.len() + provider.extra.len() + 3);
     headers.insert(HOST, provider.host.clone());
     let named = Named::by_connection(caller);
     for (name, value) in caller {
         let text = name.as_str();
-        let passes = !stays_here(text)
-            && (!credentials::is_header(provider.vendor, text)
-                || (credential == Credential::Passthrough && provider.vendor.owns_header(text)));
-        if passes && !named.contains(text) {
+        if passing::may_pass(provider.vendor, text, credential) && !named.contains(text) {
             headers.append(name.clone(), value.clone());
         }
     }
@@ -135,8 +131,14 @@ pub fn upstream_request(
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     }
     for (name, value) in &provider.extra {
-        headers.insert(name.clone(), value.clone());
+        let value = if is_list(name.as_str()) {
+            merged(headers.get_all(name), value)
+        } else {
+            value.clone()
+        };
+        headers.insert(name.clone(), value);
     }
+    headers.insert(VIA, via::upstream(caller));
     if let Some((name, value)) = provider.vendor.required_header()
         && !headers.contains_key(name)
     {
@@ -276,28 +278,22 @@ fn is_hop_by_hop(name: &str) -> bool {
     )
 }
 
-/// Request headers that end at the agent.
-fn stays_here(name: &str) -> bool {
-    is_hop_by_hop(name)
-        || matches!(
-            name,
-            "host"
-                | "content-length"
-                | "expect"
-                | "accept-encoding"
-                | "origin"
-                | "referer"
-                | "forwarded"
-                | "via"
-                | "x-real-ip"
-                | "x-client-ip"
-                | "true-client-ip"
-                | "x-request-id"
-                | "x-session-id"
-        )
-        || ["x-forwarded-", "cf-", "sec-", "proxy-", OWN_PREFIX]
-            .iter()
-            .any(|prefix| name.starts_with(prefix))
+/// Headers whose values are lists, to which caller and operator both add.
+fn is_list(name: &str) -> bool {
+    matches!(name, "anthropic-beta" | "openai-beta")
+}
+
+/// One line of the caller's items and then the operator's, each once.
+fn merged(caller: GetAll<'_, HeaderValue>, operator: &HeaderValue) -> HeaderValue {
+    let lines = caller.iter().chain([operator]).map(HeaderValue::as_bytes);
+    let mut items: Vec<&[u8]> = Vec::new();
+    for item in lines.flat_map(|line| line.split(|byte| *byte == b',')) {
+        let item = item.trim_ascii();
+        if !item.is_empty() && !items.contains(&item) {
+            items.push(item);
+        }
+    }
+    HeaderValue::from_bytes(&items.join(&b", "[..])).unwrap_or_else(|_| operator.clone())
 }
 
 /// What most connections say, which is no header name that is not hop-by-hop anyway.

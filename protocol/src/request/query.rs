@@ -4,25 +4,20 @@ use std::borrow::Cow;
 
 use crate::dialect::Dialect;
 use crate::path::decode;
-use crate::request::credentials;
 use crate::request::headers::Credential;
 use crate::vendor;
 
-/// The caller's query for the upstream: without credentials, unless the caller's own is passed on
-/// and this is where the dialect puts it. `None` when nothing is left.
+/// The caller's query for the upstream: what is on the vendor's list, and the caller's own
+/// credential where it is passed on and this is where the dialect puts it. `None` when nothing is
+/// left.
 #[must_use]
 pub fn upstream_query(query: &str, dialect: Dialect, credential: Credential) -> Option<String> {
     let vendor = dialect.vendor();
     let passes = |pair: &&str| {
-        let name = pair.split('=').next().unwrap_or_default();
-        let name = decode(name);
-        // The agent reads the answer, so its form is not the caller's to choose.
-        if pair.is_empty() || vendor.sets_answer_form(&name) {
-            return false;
-        }
-        let name = name.to_ascii_lowercase();
-        !credentials::is_parameter(vendor, &name)
-            || (credential == Credential::Passthrough && vendor.owns_parameter(&name))
+        let name = decode(pair.split('=').next().unwrap_or_default());
+        vendor.passes_parameter(&name)
+            || (credential == Credential::Passthrough
+                && vendor.owns_parameter(&name.to_ascii_lowercase()))
     };
     let kept: Vec<&str> = query.split('&').filter(passes).collect();
     (!kept.is_empty()).then(|| kept.join("&"))
@@ -71,12 +66,41 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_on_the_vendors_list_goes_on() {
+        let every = "api-version=1&beta=true&api%2Dversion=2&x=y&stream=true&model=z";
+        for (dialect, expected) in [
+            (Dialect::OPENAI_CHAT, Some("api-version=1&api%2Dversion=2")),
+            (Dialect::RESPONSES, Some("api-version=1&api%2Dversion=2")),
+            (Dialect::ANTHROPIC, Some("beta=true")),
+            (Dialect::ANTHROPIC_COUNT_TOKENS, Some("beta=true")),
+            (Dialect::GEMINI_GENERATE, None),
+            (Dialect::COHERE, None),
+        ] {
+            assert_eq!(own(every, dialect).as_deref(), expected, "{dialect:?}");
+        }
+    }
+
+    #[test]
     fn form_of_a_gemini_answer_is_set_by_the_operation() {
         for dialect in [Dialect::GEMINI_STREAM, Dialect::GEMINI_GENERATE] {
-            assert_eq!(own("alt=sse", dialect), None);
-            assert_eq!(own("$alt=proto&%61lt=sse", dialect), None);
+            for query in [
+                "alt=sse",
+                "$alt=proto&%61lt=sse",
+                "callback=x",
+                "$callback=x",
+                "%24callback=x",
+                "fields=error",
+                "$fields=error",
+                "prettyPrint=true",
+                "$prettyPrint=true",
+                "$.xgafv=2",
+            ] {
+                assert_eq!(own(query, dialect), None, "{query}");
+                let passed = upstream_query(query, dialect, Credential::Passthrough);
+                assert_eq!(passed, None, "{query}");
+            }
         }
-        assert_eq!(own("alt=x", Dialect::OPENAI_CHAT).as_deref(), Some("alt=x"));
+        assert_eq!(own("alt=x", Dialect::OPENAI_CHAT), None);
     }
 
     #[test]
@@ -85,7 +109,7 @@ mod tests {
         let passed = |dialect| upstream_query(query, dialect, Credential::Passthrough);
         assert_eq!(
             passed(Dialect::GEMINI_GENERATE).as_deref(),
-            Some("key=CALLER&beta=true")
+            Some("key=CALLER")
         );
         assert_eq!(passed(Dialect::ANTHROPIC).as_deref(), Some("beta=true"));
     }

@@ -102,6 +102,17 @@ impl Vendor for Anthropic {
         )
     }
 
+    fn passes_header(&self, name: &str) -> bool {
+        ["anthropic-", "x-claude-code-"]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+            || matches!(name, "x-app" | "x-client-request-id")
+    }
+
+    fn passes_parameter(&self, name: &str) -> bool {
+        name == "beta"
+    }
+
     fn required_header(&self) -> Option<(&'static str, &'static str)> {
         Some((VERSION_HEADER, VERSION))
     }

@@ -61,6 +61,10 @@ impl Vendor for Cohere {
         name == "authorization"
     }
 
+    fn passes_header(&self, name: &str) -> bool {
+        name == "x-client-name" || name.starts_with("x-fern-")
+    }
+
     fn probe(&self, model: &str) -> (Operation, Value) {
         (Operation::Chat, super::chat_probe(model))
     }

@@ -160,15 +160,20 @@ impl Vendor for Gemini {
         matches!(name, "key" | "access_token")
     }
 
-    fn sets_answer_form(&self, parameter: &str) -> bool {
-        matches!(parameter, "alt" | "$alt")
+    /// No parameter of the query passes: `alt` is the agent's, and `fields`, `callback` and the
+    /// like would give the answer another form, as the header `x-goog-fieldmask` does.
+    fn passes_header(&self, name: &str) -> bool {
+        matches!(
+            name,
+            "x-goog-api-client" | "x-goog-request-params" | "x-server-timeout"
+        )
     }
 
     /// Without `alt=sse` a stream is one JSON array.
     fn streams_array(&self, operation: Operation, query: Option<&str>) -> bool {
         let asks_events = query.unwrap_or_default().split('&').any(|pair| {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-            self.sets_answer_form(&path::decode(name)) && value == "sse"
+            matches!(&*path::decode(name), "alt" | "$alt") && value == "sse"
         });
         operation == Operation::ChatStream && !asks_events
     }

@@ -86,6 +86,14 @@ impl Vendor for OpenAi {
         owns_header(name)
     }
 
+    fn passes_header(&self, name: &str) -> bool {
+        passes_header(name)
+    }
+
+    fn passes_parameter(&self, name: &str) -> bool {
+        passes_parameter(name)
+    }
+
     fn probe(&self, model: &str) -> (Operation, Value) {
         (Operation::Chat, super::chat_probe(model))
     }
@@ -185,8 +193,38 @@ impl Vendor for OpenAi {
 pub(super) fn owns_header(name: &str) -> bool {
     matches!(
         name,
-        "authorization" | "api-key" | "openai-organization" | "openai-project"
+        "authorization"
+            | "api-key"
+            | "chatgpt-account-id"
+            | "openai-organization"
+            | "openai-project"
     )
+}
+
+/// What OpenAI's and Azure's packages and Codex send, and how programs name themselves to the
+/// services that list them.
+pub(super) fn passes_header(name: &str) -> bool {
+    ["openai-", "x-openai-", "x-codex-"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        || matches!(
+            name,
+            "x-client-request-id"
+                | "x-ms-client-request-id"
+                | "session_id"
+                | "session-id"
+                | "thread-id"
+                | "conversation_id"
+                | "originator"
+                | "version"
+                | "http-referer"
+                | "x-title"
+        )
+}
+
+/// Azure's version of the API.
+pub(super) fn passes_parameter(name: &str) -> bool {
+    name == "api-version"
 }
 
 pub(super) fn error_document(kind: &ErrorKind) -> Value {

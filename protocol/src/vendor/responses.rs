@@ -65,6 +65,14 @@ impl Vendor for Responses {
         openai::owns_header(name)
     }
 
+    fn passes_header(&self, name: &str) -> bool {
+        openai::passes_header(name)
+    }
+
+    fn passes_parameter(&self, name: &str) -> bool {
+        openai::passes_parameter(name)
+    }
+
     fn probe(&self, model: &str) -> (Operation, Value) {
         let body = json!({
             "model": model,

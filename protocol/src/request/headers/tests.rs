@@ -35,7 +35,6 @@ fn map(pairs: &[(&str, &str)]) -> HeaderMap {
 fn nothing_of_this_hop_or_of_the_caller_goes_upstream() {
     let kept = [
         ("content-type", "application/json"),
-        ("openai-beta", "x"),
         ("user-agent", "sdk"),
         ("accept", "text/event-stream"),
         ("x-stainless-lang", "python"),
@@ -67,6 +66,9 @@ fn nothing_of_this_hop_or_of_the_caller_goes_upstream() {
         ("x-forwarded-host", "h"),
         ("x-real-ip", "1.2.3.4"),
         ("via", "1.1 x"),
+        ("x-unheard-of", "1"),
+        ("x-goog-fieldmask", "error"),
+        ("accept-language", "de"),
         ("accept-encoding", "gzip, br"),
         ("x-session-id", "s"),
     ];
@@ -204,17 +206,17 @@ fn account_of_a_request_is_chosen_by_the_operator_unless_the_key_is_the_callers(
 
 #[test]
 fn configured_headers_win_over_the_callers() {
-    let caller = map(&[("anthropic-version", "2020-01-01"), ("x-team", "caller")]);
+    let caller = map(&[("anthropic-version", "2020-01-01"), ("x-app", "caller")]);
     let plain = upstream_request(
         &caller,
         &provider(Protocol::Anthropic, &[], None),
         Credential::Own,
     );
     assert_eq!(plain.get("anthropic-version").unwrap(), "2020-01-01");
-    let headers = provider(Protocol::Anthropic, &[("x-team", "search")], None);
+    let headers = provider(Protocol::Anthropic, &[("x-app", "search")], None);
     assert_eq!(
         upstream_request(&caller, &headers, Credential::Own)
-            .get("x-team")
+            .get("x-app")
             .unwrap(),
         "search"
     );
@@ -224,10 +226,41 @@ fn configured_headers_win_over_the_callers() {
 }
 
 #[test]
+fn lists_of_caller_and_operator_are_joined_and_all_else_is_replaced() {
+    let cases: &[(&[&str], &str, &str)] = &[
+        (&[], "op", "op"),
+        (&["a,b", "c"], "op", "a, b, c, op"),
+        (&["a, op", " b ,a,,"], "op,d , a", "a, op, b, d"),
+        (&[""], "op", "op"),
+    ];
+    for (protocol, name) in [
+        (Protocol::Anthropic, "anthropic-beta"),
+        (Protocol::Openai, "openai-beta"),
+        (Protocol::Responses, "openai-beta"),
+    ] {
+        for (lines, operator, expected) in cases {
+            let caller: Vec<_> = lines.iter().map(|line| (name, *line)).collect();
+            let headers = provider(protocol, &[(name, operator)], None);
+            let sent = upstream_request(&map(&caller), &headers, Credential::Own);
+            let sent: Vec<_> = sent.get_all(name).iter().collect();
+            assert_eq!(sent, [expected], "{lines:?}");
+        }
+    }
+    // A list of another vendor is nothing to this one's lanes.
+    let caller = map(&[("anthropic-beta", "a"), ("user-agent", "caller")]);
+    let extra = [("user-agent", "operator"), ("via", "1.1 operator")];
+    let headers = provider(Protocol::Openai, &extra, None);
+    let sent = upstream_request(&caller, &headers, Credential::Own);
+    assert!(!sent.contains_key("anthropic-beta"));
+    assert_eq!(sent["user-agent"], "operator");
+    assert_eq!(sent["via"], "1.1 lanekeeper");
+}
+
+#[test]
 fn bytes_that_are_no_text_pass_as_they_are() {
     let mut caller = HeaderMap::new();
     caller.insert(
-        "x-note",
+        "user-agent",
         HeaderValue::from_bytes(b"sesi\xc3\xb3n\xff").unwrap(),
     );
     caller.insert("connection", HeaderValue::from_bytes(b"\xff").unwrap());
@@ -236,7 +269,10 @@ fn bytes_that_are_no_text_pass_as_they_are() {
         &provider(Protocol::Openai, &[], None),
         Credential::Own,
     );
-    assert_eq!(sent.get("x-note").unwrap().as_bytes(), b"sesi\xc3\xb3n\xff");
+    assert_eq!(
+        sent.get("user-agent").unwrap().as_bytes(),
+        b"sesi\xc3\xb3n\xff"
+    );
 }
 
 #[test]
