@@ -102,9 +102,9 @@ mod tests {
     }
 
     async fn over(patience: &mut Patience, wait: Wait) -> Duration {
-        let began = Instant::now();
+        let began = from_now(Duration::ZERO);
         poll_fn(|cx| patience.poll_over(cx, wait)).await;
-        began.elapsed()
+        from_now(Duration::ZERO).duration_since(began)
     }
 
     #[tokio::test(start_paused = true)]

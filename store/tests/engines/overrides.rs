@@ -66,7 +66,7 @@ async fn override_of_a_provider_is_read_as_it_was_given(test: TestStore) {
         .unwrap();
     assert_eq!(created.order.provider, Some("east".into()));
     let read = test.store.standing_overrides("edge", 20).await.unwrap();
-    assert_eq!(read.rows, [created.clone()]);
+    assert_eq!(read.rows, std::slice::from_ref(&created));
     let given = test.store.override_of("edge", &created.order.id).await;
     assert_eq!(given.unwrap(), Some(created));
 }
