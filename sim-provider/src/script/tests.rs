@@ -44,7 +44,7 @@ fn request(dialect: Dialect, results: usize) -> Value {
     }
 }
 
-fn turn<'a>(script: &'a Script, dialect: Dialect, body: &Value) -> Option<Cue<'a>> {
+fn turn_of<'a>(script: &'a Script, dialect: Dialect, body: &Value) -> Option<Cue<'a>> {
     let conversation = Conversation::read(dialect, body);
     script.turn(
         |tool| conversation.offers(tool),
@@ -69,7 +69,7 @@ fn the_tool_results_choose_the_turn_in_every_dialect() {
             .enumerate()
         {
             let request = request(dialect, results);
-            let cue = turn(&script, dialect, &request).unwrap();
+            let cue = turn_of(&script, dialect, &request).unwrap();
             assert_eq!(*cue.turn, script.turns[turn], "{dialect:?} {results}");
             assert_eq!(cue.earlier_calls, earlier, "{dialect:?} {results}");
         }
@@ -81,8 +81,8 @@ fn requests_without_the_tools_of_the_script_get_no_turn() {
     for dialect in DIALECTS {
         let mut without = request(dialect, 0);
         without["tools"] = json!([{"name": "look"}]);
-        assert!(turn(&script(), dialect, &without).is_none());
-        assert!(turn(&script(), dialect, &json!({})).is_none());
+        assert!(turn_of(&script(), dialect, &without).is_none());
+        assert!(turn_of(&script(), dialect, &json!({})).is_none());
     }
 }
 
