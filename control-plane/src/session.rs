@@ -120,8 +120,8 @@ pub(crate) struct Session {
     notes: Notes,
     /// The agent understands that it is taken out of service.
     drains: bool,
-    /// It was told that it is.
-    drained: bool,
+    /// What it was last sent about that; `None` while that was in an earlier session.
+    drained: Option<bool>,
     /// What this agent refused in this session. Forgotten with the session: after a reconnect the
     /// same revision is tried again.
     refused: Option<(u64, String)>,
@@ -163,6 +163,8 @@ impl Session {
             ],
         };
         let drains = hello.capabilities.iter().any(|it| it == ABILITY_DRAIN);
+        // An agent stays drained from one session to the next, also when it was taken back meanwhile.
+        let drained = hello.previous_session_epoch.is_none().then_some(false);
         let mut session = Self {
             record: Arc::new(record(hello, opening.session_epoch, opening.now_ms)),
             same_history,
@@ -172,7 +174,7 @@ impl Session {
             asks: Asks::new(rules.report_interval),
             notes: Notes::default(),
             drains,
-            drained: false,
+            drained,
             refused: None,
             nonce: 0,
             last_heard: opening.now,
@@ -257,10 +259,10 @@ impl Session {
 
     /// Takes whether the agent is out of service.
     pub(crate) fn drain(&mut self, active: bool, now: Instant) -> Vec<Effect> {
-        if self.closed || self.drained == active {
+        if self.closed || self.drained == Some(active) {
             return Vec::new();
         }
-        self.drained = active;
+        self.drained = Some(active);
         if self.drains {
             return vec![Effect::Send(FromServer::Drain(active))];
         }

@@ -5,14 +5,14 @@
 //! What `stream`, `config_watch`, `override_watch` and `outbox` do around them with sockets and stores
 //! is done here, or by whoever simulates, once more without any.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::AgentRecord;
 use lanekeeper_model::enrolment::AgentIdentity;
 use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
-use lanekeeper_store::{AgentFacts, Course, Revision};
+use lanekeeper_store::{AgentFacts, Course, Hint, Revision};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -34,6 +34,8 @@ use crate::session::{Effect, Rules, negotiate};
 pub const LIVE_WRITERS: usize = crate::hosting::intake::LIVE_WRITERS;
 /// Writes of facts that run at once.
 pub const FACTS_WRITERS: usize = crate::hosting::intake::FACTS_WRITERS;
+/// From the end of a session whose agent lost its authorization to the removal of its record.
+pub const FORGET_DELAY: Duration = crate::hosting::stream::FORGET_DELAY;
 /// Pause of a writer whose store is away.
 pub const RETRY_DELAY: Duration = crate::publish::outbox::RETRY_DELAY;
 
@@ -83,7 +85,7 @@ pub struct Replica {
     records: Shelf<Arc<AgentRecord>>,
     facts: Shelf<Arc<AgentFacts>>,
     streams: BTreeMap<u64, Stream>,
-    drains: watch::Sender<Drained>,
+    drains: watch::Sender<Option<Drained>>,
     revoked: watch::Sender<Revoked>,
     report_interval: Duration,
     forgotten: Vec<Key>,
@@ -209,7 +211,8 @@ impl Replica {
     }
 
     /// Takes the first message of a stream. `later` is what the live view knows of a later session of
-    /// the instance than the one that the Hello names.
+    /// the instance than the one that the Hello names. The value is a hint to publish: the agent is a
+    /// copy of one that lives and was turned away.
     pub fn open(
         &mut self,
         stream: u64,
@@ -217,20 +220,27 @@ impl Replica {
         later: Option<&AgentRecord>,
         now: Instant,
         now_ms: u64,
-    ) {
+    ) -> Option<Hint> {
+        let hint = Hint::Duplicate {
+            gateway: hello.gateway.as_str().into(),
+            instance: hello.instance.clone(),
+        };
         let (mut outgoing, mut effects) = (Outgoing::default(), Vec::new());
+        let mut is_copy = false;
         let open = match self.enter(hello, later, now, now_ms) {
             Ok((host, opened)) => {
                 effects = opened;
                 Some(host)
             }
             Err(goodbye) => {
+                is_copy = goodbye.reason == GoodbyeReason::Duplicate;
                 outgoing.put(FromServer::Goodbye(goodbye));
                 None
             }
         };
         self.streams.insert(stream, Stream { outgoing, open });
         self.with(stream, |host, around| host.carry_out(effects, around));
+        is_copy.then_some(hint)
     }
 
     fn enter(
@@ -240,6 +250,17 @@ impl Replica {
         now: Instant,
         now_ms: u64,
     ) -> Result<(Host, Vec<Effect>), Goodbye> {
+        let proof = Proof::Certificate(Some(AgentIdentity {
+            gateway: hello.gateway.clone(),
+            id: hello.instance.clone(),
+        }));
+        let authorization = Authorization::new(Some(&proof), true, self.revoked.subscribe());
+        let authorization = authorization.map_err(|status| Goodbye {
+            reason: GoodbyeReason::Protocol,
+            detail: status.message().to_owned(),
+            reconnect_after: Duration::ZERO,
+            jitter: self.goodbye_jitter,
+        })?;
         let protocol = negotiate(&hello)?;
         let duplicate = || Goodbye {
             reason: GoodbyeReason::Duplicate,
@@ -261,11 +282,6 @@ impl Replica {
             .sessions
             .enter(key, session_epoch, previous)
             .map_err(|_| duplicate())?;
-        let proof = Proof::Certificate(Some(AgentIdentity {
-            gateway: hello.gateway.clone(),
-            id: hello.instance.clone(),
-        }));
-        let authorization = Authorization::new(Some(&proof), true, self.revoked.subscribe());
         let admitted = Admitted {
             protocol,
             session_epoch,
@@ -278,12 +294,7 @@ impl Replica {
                 control_epoch: self.control_epoch.subscribe(),
                 closing: CancellationToken::new(),
             },
-            authorization: authorization.map_err(|status| Goodbye {
-                reason: GoodbyeReason::Protocol,
-                detail: status.message().to_owned(),
-                reconnect_after: Duration::ZERO,
-                jitter: self.goodbye_jitter,
-            })?,
+            authorization,
             goodbye_jitter: self.goodbye_jitter,
         };
         Ok(Host::open(hello, &self.rules, admitted, now, now_ms))
@@ -349,8 +360,14 @@ impl Replica {
 
     /// Sets which instances are out of service.
     pub fn set_drains(&mut self, instances: impl IntoIterator<Item = String>) {
-        self.drains
-            .send_replace(Arc::new(instances.into_iter().collect()));
+        let read: HashSet<String> = instances.into_iter().collect();
+        self.drains.send_if_modified(|known| {
+            let changed = known.as_deref() != Some(&read);
+            if changed {
+                *known = Some(Arc::new(read));
+            }
+            changed
+        });
     }
 
     /// Sets which identities lost their authorization; an agent's identity is its instance.

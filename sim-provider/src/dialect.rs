@@ -2,12 +2,14 @@
 
 mod anthropic;
 mod cohere;
+pub(crate) mod conversation;
 mod gemini;
 mod openai;
 mod played;
 mod responses;
 
 use crate::script::Script;
+use conversation::Conversation;
 use played::{Manner, Played};
 use serde_json::{Value, json};
 
@@ -279,7 +281,9 @@ impl Call {
             framing: self.framing,
             include_usage: self.include_usage,
         };
-        if let Some(cue) = script.turn(self.dialect, &body) {
+        let conversation = Conversation::read(self.dialect, &body);
+        let offers = |tool: &str| conversation.offers(tool);
+        if let Some(cue) = script.turn(offers, conversation.tool_results()) {
             let played = played::play(self.dialect, cue, &manner);
             self.words = played.content.len();
             self.played = Some(Box::new(played));

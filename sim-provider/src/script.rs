@@ -4,10 +4,6 @@
 //! Which turn a request gets depends on nothing but the request: on the number of tool results in
 //! its conversation. Callers may therefore repeat a request, and several may play one script at once.
 
-mod conversation;
-
-use crate::dialect::Dialect;
-use conversation::Conversation;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -116,18 +112,22 @@ impl Script {
         problems
     }
 
-    /// The turn for a request; `None` when the request does not offer every tool that the script
-    /// calls, as the side requests of coding agents (titles, summaries, searches) do not.
-    pub(crate) fn turn(&self, dialect: Dialect, body: &Value) -> Option<Cue<'_>> {
-        let conversation = Conversation::read(dialect, body);
+    /// The turn for a request that offers tools and holds the results of so many; `None` when it
+    /// does not offer every tool that the script calls, as the side requests of coding agents
+    /// (titles, summaries, searches) do not.
+    pub(crate) fn turn(
+        &self,
+        offers: impl Fn(&str) -> bool,
+        tool_results: usize,
+    ) -> Option<Cue<'_>> {
         let mut calls = self.turns.iter().flat_map(|turn| &turn.tool_calls);
-        if !calls.all(|call| conversation.offers(&call.name)) {
+        if !calls.all(|call| offers(&call.name)) {
             return None;
         }
         let mut earlier_calls = 0;
         for turn in &self.turns {
             let answered = earlier_calls + turn.tool_calls.len();
-            if turn.tool_calls.is_empty() || conversation.tool_results() < answered {
+            if turn.tool_calls.is_empty() || tool_results < answered {
                 return Some(Cue {
                     turn,
                     earlier_calls,

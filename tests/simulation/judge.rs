@@ -11,19 +11,26 @@
 //! | I7 | at most one probe runs per cell |
 //! | I8 | every write has exactly one entry in the audit trail |
 //! | I9 | a restarted agent obeys the overrides that it kept, for what is left of them |
+//! | I10 | after healing exactly the drained agents are out of service, and report so |
+//! | I11 | a revoked agent loses its session, and its record goes from the view |
+//! | I12 | after healing exactly the agents that have a living copy are shown with that problem |
+//! | I13 | after healing agents report at the interval that their replica asks for |
 
 use crate::store::{Done, Store};
 use lanekeeper_breaker::limits::PROBE_LEASE_MIN;
 use lanekeeper_model::{
     AgentRecord, CellReport, LaneName, Override, OverrideAction, PoolName, Report,
 };
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 /// What the receive times of servers may be off by: their clocks differ.
 pub const CLOCKS_DIFFER: Duration = Duration::from_secs(4);
 /// What is left of an override is kept in whole milliseconds.
 const CLOCK_STEP: Duration = Duration::from_millis(10);
+
+/// Gaps between reports that are looked at: changes of cells bring reports forward.
+const GAPS: usize = 5;
 
 /// An invariant was broken.
 #[derive(Debug, Clone)]
@@ -45,6 +52,8 @@ pub struct Judge {
     served: BTreeMap<String, (String, u64)>,
     reports: BTreeMap<(String, u64, u64), Sent>,
     sent: BTreeMap<String, u64>,
+    /// The latest session of each instance, and when it sent its latest reports there.
+    sent_at: BTreeMap<String, (u64, VecDeque<Duration>)>,
     /// When a control plane last got a report of each instance.
     heard: BTreeMap<String, Duration>,
     shown: BTreeMap<(usize, String), u64>,
@@ -78,7 +87,15 @@ impl Judge {
     }
 
     /// An agent sends a report.
-    pub fn sends(&mut self, instance: &str, session_epoch: u64, report: &Report) {
+    pub fn sends(&mut self, instance: &str, session_epoch: u64, report: &Report, now: Duration) {
+        let sent_at = self.sent_at.entry(instance.to_owned()).or_default();
+        if sent_at.0 != session_epoch {
+            *sent_at = (session_epoch, VecDeque::new());
+        }
+        if sent_at.1.len() > GAPS {
+            sent_at.1.pop_front();
+        }
+        sent_at.1.push_back(now);
         let order = self.sent.entry(instance.to_owned()).or_default();
         *order += 1;
         let notable = report.cells.iter().filter(|cell| cell.is_notable());
@@ -88,6 +105,18 @@ impl Judge {
         };
         let key = (instance.to_owned(), session_epoch, report.seq);
         self.reports.insert(key, sent);
+    }
+
+    /// The longest of the latest gaps between reports of an instance in its session, the one that
+    /// has not ended included.
+    pub fn longest_gap(&self, instance: &str, now: Duration) -> Duration {
+        let sent_at = self.sent_at.get(instance).map(|(_, sent_at)| sent_at);
+        let times = sent_at.into_iter().flatten().copied();
+        let next = times.clone().skip(1).chain([now]);
+        let gaps = times
+            .zip(next)
+            .map(|(sent, next)| next.saturating_sub(sent));
+        gaps.max().unwrap_or_default()
     }
 
     /// A control plane takes a report in.

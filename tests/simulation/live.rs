@@ -87,6 +87,13 @@ impl Live {
         }
     }
 
+    /// Removes the record of an agent that lost its authorization.
+    pub fn forget(&mut self, gateway: &str, instance: &str, now: Duration) {
+        if now >= self.away_until && now >= self.full_until {
+            at_once(self.memory.forget(gateway, instance));
+        }
+    }
+
     /// The record of a later session than this.
     pub fn later_session(
         &self,

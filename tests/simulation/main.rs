@@ -126,6 +126,11 @@ fn every_broken_rule_is_noticed() {
         (Sabotage::TwoProbes, "I7", 107),
         (Sabotage::ForgetKeys, "I8", 104),
         (Sabotage::ForgetOverrides, "I9", 100),
+        (Sabotage::DropDrains, "I10", 100),
+        (Sabotage::IgnoreRevocations, "I11", 100),
+        (Sabotage::KeepForgotten, "I11", 100),
+        (Sabotage::HideDuplicates, "I12", 100),
+        (Sabotage::IgnorePace, "I13", 100),
     ];
     for (sabotage, invariant, first) in rules {
         let broken = broken_by(sabotage, first);

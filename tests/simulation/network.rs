@@ -78,6 +78,8 @@ pub struct Connection {
     pub up: Pipe<FromAgent>,
     pub down: Pipe<FromServer>,
     pub agent_open: bool,
+    /// The agent's end is a copy of the agent.
+    pub is_copy: bool,
     pub server: ServerEnd,
     /// When either end last heard the other one's keepalive.
     pub alive: Duration,
@@ -99,6 +101,7 @@ impl Connection {
             up: Pipe::default(),
             down: Pipe::default(),
             agent_open: true,
+            is_copy: false,
             server: ServerEnd::Unseen,
             alive: now,
             half_open: false,

@@ -65,6 +65,14 @@ pub enum Deed {
     SlowAgents { share: f64, lasts: Duration },
     /// Agents refuse revisions that are good, now and then.
     WeakAgents { share: f64, lasts: Duration },
+    /// Operators take agents out of service.
+    DrainAgents { share: f64 },
+    /// The identities of agents are revoked; they start again with others a while later.
+    RevokeAgents { share: f64, restart: Duration },
+    /// A second process comes up under the instance of an agent, for as long as that one lives.
+    CopyAgent,
+    /// A replica asks its agents to report this often.
+    PaceReports { replica: usize, interval: Duration },
     /// The database is copied.
     Dump,
     /// The copy is brought back, and a new control epoch begins this much later.
@@ -101,7 +109,7 @@ fn order(chance: &mut Chance) -> Write {
 }
 
 fn work(chance: &mut Chance, number: u64) -> Write {
-    match chance.below(12) {
+    match chance.below(13) {
         0..3 => Write::Revision(document(number), None),
         3 => Write::Revision(poison(number), None),
         4 => Write::RollBack,
@@ -115,6 +123,7 @@ fn work(chance: &mut Chance, number: u64) -> Write {
             Write::Rollout(*chance.pick(&orders))
         }
         7 => Write::Release,
+        8 => Write::Undrain,
         _ => order(chance),
     }
 }
@@ -122,7 +131,7 @@ fn work(chance: &mut Chance, number: u64) -> Write {
 fn harm(chance: &mut Chance, replicas: usize) -> Deed {
     let share = chance.share().powi(2);
     let replica = chance.below(replicas);
-    match chance.below(24) {
+    match chance.below(28) {
         0 | 1 => Deed::KillReplica {
             replica,
             down: chance.secs(0, 40),
@@ -184,7 +193,17 @@ fn harm(chance: &mut Chance, replicas: usize) -> Deed {
             share: chance.share(),
             lasts: chance.secs(5, 60),
         },
-        22 => Deed::SlowAgents {
+        22 => Deed::DrainAgents { share },
+        23 => Deed::RevokeAgents {
+            share: share / 4.0,
+            restart: chance.secs(2, 20),
+        },
+        24 => Deed::CopyAgent,
+        25 => Deed::PaceReports {
+            replica,
+            interval: chance.secs(10, 15),
+        },
+        26 => Deed::SlowAgents {
             share,
             lasts: chance.secs(5, 60),
         },

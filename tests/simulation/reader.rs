@@ -6,7 +6,7 @@ use crate::live::{Live, Place};
 use crate::store::Store;
 use lanekeeper_model::fleet::{FleetIndex, GatewayCells, reports_freshly};
 use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, Gateway, ViewQuery, check_json};
-use lanekeeper_store::{AgentFacts, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare};
+use lanekeeper_store::{AgentFacts, Changes, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ impl Reader {
             None => partial = true,
         }
         match live.changes(&mut self.place, now) {
-            Ok(changes) => self.take_changes(changes.is_whole, changes.records, now),
+            Ok(changes) => self.take_changes(changes, now),
             Err(_) => partial = true,
         }
         match live.shares(now) {
@@ -79,13 +79,14 @@ impl Reader {
         self.show(judge, now, true_ms);
     }
 
-    fn take_changes(&mut self, is_whole: bool, records: Vec<Arc<AgentRecord>>, now: Duration) {
+    fn take_changes(&mut self, changes: Changes, now: Duration) {
         let outdated = |record: &AgentRecord| {
             let remembered = self.remembered.get(&record.instance);
             remembered.is_some_and(|it| it.session_epoch > record.session_epoch)
         };
-        let records: Vec<_> = records.into_iter().filter(|it| !outdated(it)).collect();
-        if is_whole {
+        let records = changes.records.into_iter().filter(|it| !outdated(it));
+        let records: Vec<_> = records.collect();
+        if changes.is_whole {
             let mut before = std::mem::take(&mut self.live);
             for record in &records {
                 before.remove(&record.instance);
@@ -93,6 +94,10 @@ impl Reader {
             for instance in before.into_keys() {
                 self.lose(&instance);
             }
+        }
+        for (_, instance) in changes.gone {
+            self.live.remove(&instance);
+            self.lose(&instance);
         }
         for record in records {
             self.index.put(Arc::clone(&record));

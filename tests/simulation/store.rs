@@ -8,7 +8,7 @@ use lanekeeper_model::rollout::{
 use lanekeeper_model::{ActiveOverride, OverrideAction, PoolName, content_hash};
 use lanekeeper_store::{AgentFacts, Course, OverrideRow, Revision, Standing, StoredRollout};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// What an operator asks for.
@@ -32,6 +32,12 @@ pub enum Write {
     ReleaseAll,
     /// An order to the rollout that goes on.
     Rollout(RolloutOrder),
+    /// Instances are taken out of service.
+    Drain(Vec<String>),
+    /// Every instance is taken back into service.
+    Undrain,
+    /// The identity of an instance is revoked, and the agent forgotten.
+    Revoke(String),
 }
 
 /// What a transaction did.
@@ -55,6 +61,8 @@ struct Tables {
     rollouts: BTreeMap<u64, StoredRollout>,
     order_counter: u64,
     orders: Vec<OverrideRow>,
+    drained: BTreeSet<String>,
+    revoked: BTreeSet<String>,
     /// The audit trail: which request each entry is of; `None` for a rollout's own step.
     audit: Vec<Option<u64>>,
     /// What was done under each idempotency key.
@@ -98,6 +106,8 @@ impl Store {
             rollouts: BTreeMap::new(),
             order_counter: 0,
             orders: Vec::new(),
+            drained: BTreeSet::new(),
+            revoked: BTreeSet::new(),
             audit: Vec::new(),
             done: BTreeMap::new(),
             facts: BTreeMap::new(),
@@ -244,6 +254,20 @@ impl Store {
                 },
                 None => Done::Refused,
             },
+            Write::Drain(instances) => {
+                self.tables.drained.extend(instances.iter().cloned());
+                Done::Other
+            }
+            Write::Undrain => {
+                self.tables.drained.clear();
+                Done::Other
+            }
+            Write::Revoke(instance) => {
+                self.tables.facts.remove(instance);
+                self.tables.drained.remove(instance);
+                self.tables.revoked.insert(instance.clone());
+                Done::Other
+            }
         };
         if done != Done::Refused {
             self.tables.audit.push(Some(request));
@@ -281,11 +305,24 @@ impl Store {
     }
 
     pub fn record_agent(&mut self, facts: &AgentFacts) {
+        if self.tables.revoked.contains(&facts.instance) {
+            return;
+        }
         let known = self.tables.facts.get(&facts.instance);
         if known.is_none_or(|known| known.session_epoch <= facts.session_epoch) {
             let row = (facts.instance.clone(), facts.clone());
             self.tables.facts.insert(row.0, row.1);
         }
+    }
+
+    /// The instances that are out of service.
+    pub fn drained(&self) -> &BTreeSet<String> {
+        &self.tables.drained
+    }
+
+    /// The instances whose identities are revoked.
+    pub fn revoked(&self) -> &BTreeSet<String> {
+        &self.tables.revoked
     }
 
     pub fn facts(&self) -> &BTreeMap<String, AgentFacts> {

@@ -3,6 +3,7 @@
 //! history.
 
 mod agents;
+mod copies;
 mod deeds;
 mod healing;
 mod replicas;
@@ -66,6 +67,16 @@ pub enum Sabotage {
     DropOrders,
     /// A restarted agent does not read the overrides that it kept.
     ForgetOverrides,
+    /// Agents do not learn that they are out of service.
+    DropDrains,
+    /// Control planes do not read which identities are revoked.
+    IgnoreRevocations,
+    /// The record of an agent that was sent away stays in the live view.
+    KeepForgotten,
+    /// Nobody publishes that a copy was turned away.
+    HideDuplicates,
+    /// Agents report as often as at first, whatever they are asked.
+    IgnorePace,
 }
 
 /// What is simulated.
@@ -137,6 +148,16 @@ enum Event {
     ThawAgent {
         agent: usize,
     },
+    /// An agent whose identity was revoked gets another one.
+    Restart {
+        agent: usize,
+        life: u32,
+    },
+    /// A copy of an agent dials.
+    DialCopy {
+        agent: usize,
+        life: u32,
+    },
     // To connections.
     Up {
         connection: u64,
@@ -166,6 +187,9 @@ enum Event {
         replica: usize,
     },
     // To stores.
+    Forget {
+        instance: String,
+    },
     PutRecord {
         replica: usize,
         life: u32,
@@ -243,6 +267,8 @@ pub struct World {
     apis: Vec<Reader>,
     connections: BTreeMap<u64, Connection>,
     connections_made: u64,
+    /// The life of each agent that has a copy.
+    copies: BTreeMap<usize, u32>,
     /// Until when nothing gets through between an agent and a replica.
     cuts: BTreeMap<(usize, usize), Duration>,
     slow_until: Duration,
@@ -306,6 +332,7 @@ impl World {
             apis,
             connections: BTreeMap::new(),
             connections_made: 0,
+            copies: BTreeMap::new(),
             cuts: BTreeMap::new(),
             slow_until: Duration::ZERO,
             deaf_until: Duration::ZERO,
@@ -454,6 +481,14 @@ impl World {
                 self.with_agent(agent, life, event, |it, agent| it.settle(agent, attempt));
             }
             Event::ThawAgent { agent } => self.thaw_agent(agent),
+            Event::Restart { agent, life } => self.restart(agent, life),
+            Event::DialCopy { agent, life } => self.dial_copy(agent, life),
+            Event::Forget { instance } => {
+                if !self.sabotaged(Sabotage::KeepForgotten) {
+                    let gateway = crate::documents::GATEWAY;
+                    self.live.forget(gateway, &instance, self.now);
+                }
+            }
             Event::Up { connection } => self.arrive_up(connection),
             Event::Down { connection } => self.arrive_down(connection),
             Event::AgentLearnsEnd { connection } => self.agent_learns_end(connection),
@@ -548,7 +583,12 @@ impl World {
                 let done = self.store.write(request, &write, now_ms);
                 self.note(|| format!("request {request} {}: {done:?}", brief(&write)));
                 let hint = match &write {
-                    Write::Order { .. } | Write::Release | Write::ReleaseAll => Hint::Overrides {
+                    Write::Order { .. }
+                    | Write::Release
+                    | Write::ReleaseAll
+                    | Write::Drain(_)
+                    | Write::Undrain
+                    | Write::Revoke(_) => Hint::Overrides {
                         gateway: crate::documents::GATEWAY.into(),
                     },
                     _ => Hint::Revision {

@@ -16,7 +16,7 @@ pub(crate) type Drained = Arc<HashSet<String>>;
 /// The followed list.
 pub(crate) struct DrainWatch {
     store: ConfigStore,
-    known: watch::Sender<Drained>,
+    known: watch::Sender<Option<Drained>>,
     wanted: Notify,
 }
 
@@ -29,8 +29,8 @@ impl DrainWatch {
         })
     }
 
-    /// The list, now and later.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Drained> {
+    /// The list, now and later; `None` while it has not been read.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Drained>> {
         self.known.subscribe()
     }
 }
@@ -49,9 +49,9 @@ impl Polled for DrainWatch {
     async fn poll(&self) -> Result<(), Error> {
         let read: HashSet<String> = self.store.drained_agents().await?.into_iter().collect();
         self.known.send_if_modified(|known| {
-            let changed = **known != read;
+            let changed = known.as_deref() != Some(&read);
             if changed {
-                *known = Arc::new(read);
+                *known = Some(Arc::new(read));
             }
             changed
         });

@@ -148,9 +148,12 @@ impl Host {
                 self.session.set_overrides(overrides, now, now_ms)
             }
             News::Drains => {
+                let instance = &self.session.record().instance;
                 let drains = follows.drains.borrow_and_update();
-                let active = drains.contains(&self.session.record().instance);
-                self.session.drain(active, now)
+                let active = drains.as_ref().map(|drains| drains.contains(instance));
+                drop(drains);
+                // The agent keeps to what it was sent last until the list has been read.
+                active.map_or_else(Vec::new, |active| self.session.drain(active, now))
             }
             News::AuthorizationLost => {
                 if let Err(status) = self.authorization.check() {

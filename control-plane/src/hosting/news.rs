@@ -36,7 +36,7 @@ pub enum News {
 pub(crate) struct Subscriptions {
     pub(crate) targets: watch::Receiver<Option<Arc<Targets>>>,
     pub(crate) overrides: Subscription,
-    pub(crate) drains: watch::Receiver<Drained>,
+    pub(crate) drains: watch::Receiver<Option<Drained>>,
     pub(crate) control_epoch: watch::Receiver<String>,
     /// Cancelled when sessions must say goodbye.
     pub(crate) closing: CancellationToken,

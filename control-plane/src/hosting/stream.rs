@@ -26,7 +26,7 @@ use crate::session::{Effect, Fault, first, negotiate};
 use crate::trace::SessionTrace;
 
 /// How long the last write of a record may be under way.
-const FORGET_DELAY: Duration = Duration::from_secs(2);
+pub(crate) const FORGET_DELAY: Duration = Duration::from_secs(2);
 
 /// Serves one stream from its first message to its end.
 pub(crate) async fn serve(

@@ -453,6 +453,26 @@ fn newer_peers_messages_are_skipped() {
 }
 
 #[test]
+fn agent_that_was_taken_back_between_two_sessions_is_sent_so() {
+    let bench = bench();
+    let capabilities = vec![ABILITY_DRAIN.to_owned()];
+    for (previous_session_epoch, sends_first) in [(None, false), (Some(1), true)] {
+        let hello = Hello {
+            previous_session_epoch,
+            capabilities: capabilities.clone(),
+            ..hello(None)
+        };
+        let (mut session, _) = bench.open(hello, None);
+        let sent = |active| [Effect::Send(FromServer::Drain(active))];
+        let first = session.drain(false, bench.at(1));
+        assert_eq!(first == sent(false), sends_first, "{first:?}");
+        assert_eq!(session.drain(true, bench.at(2)), sent(true));
+        assert_eq!(session.drain(true, bench.at(3)), []);
+        assert_eq!(session.drain(false, bench.at(4)), sent(false));
+    }
+}
+
+#[test]
 fn bye_is_recorded_at_once_and_ends_the_session() {
     let bench = bench();
     let (mut session, _) = bench.open(hello(None), target(1));

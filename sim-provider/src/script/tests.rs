@@ -1,6 +1,8 @@
 //! Which turn a request gets, and which scripts are refused.
 
 use super::*;
+use crate::dialect::Dialect;
+use crate::dialect::conversation::Conversation;
 use serde_json::json;
 
 fn script() -> Script {
@@ -42,6 +44,14 @@ fn request(dialect: Dialect, results: usize) -> Value {
     }
 }
 
+fn turn_of<'a>(script: &'a Script, dialect: Dialect, body: &Value) -> Option<Cue<'a>> {
+    let conversation = Conversation::read(dialect, body);
+    script.turn(
+        |tool| conversation.offers(tool),
+        conversation.tool_results(),
+    )
+}
+
 const DIALECTS: [Dialect; 5] = [
     Dialect::OpenAi,
     Dialect::Responses,
@@ -59,7 +69,7 @@ fn the_tool_results_choose_the_turn_in_every_dialect() {
             .enumerate()
         {
             let request = request(dialect, results);
-            let cue = script.turn(dialect, &request).unwrap();
+            let cue = turn_of(&script, dialect, &request).unwrap();
             assert_eq!(*cue.turn, script.turns[turn], "{dialect:?} {results}");
             assert_eq!(cue.earlier_calls, earlier, "{dialect:?} {results}");
         }
@@ -71,8 +81,8 @@ fn requests_without_the_tools_of_the_script_get_no_turn() {
     for dialect in DIALECTS {
         let mut without = request(dialect, 0);
         without["tools"] = json!([{"name": "look"}]);
-        assert!(script().turn(dialect, &without).is_none());
-        assert!(script().turn(dialect, &json!({})).is_none());
+        assert!(turn_of(&script(), dialect, &without).is_none());
+        assert!(turn_of(&script(), dialect, &json!({})).is_none());
     }
 }
 

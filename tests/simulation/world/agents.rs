@@ -10,7 +10,7 @@ use lanekeeper_agent::simulation::{
 use lanekeeper_breaker::{Policy, RefusalReason};
 use lanekeeper_model::{LaneName, Override, PoolName, Problem};
 use lanekeeper_proto::limits::{KEEPALIVE_INTERVAL, KEEPALIVE_TIMEOUT};
-use lanekeeper_proto::message::{Bye, FromAgent, FromServer, Goodbye};
+use lanekeeper_proto::message::{Bye, FromAgent, FromServer, Goodbye, Hello};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +30,8 @@ pub struct Node {
     /// The overrides on the disk, with the end of each.
     disk_given: Vec<(Override, Duration)>,
     pub connection: Option<u64>,
+    /// Its latest Hello.
+    pub hello: Option<Hello>,
     pub frozen_until: Option<Duration>,
     pub slow_until: Duration,
     pub weak_until: Duration,
@@ -65,6 +67,7 @@ impl Node {
             disk: Disk::default(),
             disk_given: Vec::new(),
             connection: None,
+            hello: None,
             frozen_until: None,
             slow_until: Duration::ZERO,
             weak_until: Duration::ZERO,
@@ -103,6 +106,7 @@ impl World {
         node.attempts.clear();
         node.refused.clear();
         node.given.clear();
+        node.hello = None;
         let facts = Facts {
             gateway: GATEWAY.to_owned(),
             name: node.name.clone(),
@@ -290,6 +294,7 @@ impl World {
         if self.settings.sabotage == Some(Sabotage::ForgetSessions) {
             hello.previous_session_epoch = None;
         }
+        node.hello = Some(hello.clone());
         self.connections_made += 1;
         let id = self.connections_made;
         node.connection = Some(id);
@@ -324,7 +329,8 @@ impl World {
                     if let FromAgent::Report(report) = &message
                         && let Some(epoch) = agent.session_epoch()
                     {
-                        self.judge.sends(&agent.facts().instance, epoch, report);
+                        let instance = &agent.facts().instance;
+                        self.judge.sends(instance, epoch, report, self.now);
                     }
                     self.send_up(id, message);
                 }
@@ -535,6 +541,11 @@ impl World {
                 }
                 Some(FromServer::ConfigPush(push))
             }
+            (Some(Sabotage::DropDrains), FromServer::Drain(_)) => None,
+            (Some(Sabotage::IgnorePace), FromServer::ReportAck(mut ack)) => {
+                ack.next_interval = None;
+                Some(FromServer::ReportAck(ack))
+            }
             (Some(Sabotage::DropOrders), FromServer::Overrides(overrides))
                 if self.chance.hits(0.5) =>
             {
@@ -614,6 +625,9 @@ impl World {
             return;
         };
         let (agent, replica) = (connection.agent, connection.replica);
+        if connection.is_copy {
+            return self.copy_leaves(id);
+        }
         if self.nodes[agent].connection != Some(id) {
             return;
         }
@@ -629,6 +643,9 @@ impl World {
             return;
         };
         let (agent, replica) = (connection.agent, connection.replica);
+        if connection.is_copy {
+            return self.copy_leaves(id);
+        }
         if self.nodes[agent].connection != Some(id) {
             return;
         }
@@ -650,6 +667,9 @@ impl World {
             return;
         };
         let agent = connection.agent;
+        if connection.is_copy {
+            return self.copy_leaves(id);
+        }
         let unseen = connection.server == ServerEnd::Unseen;
         if self.nodes[agent].connection == Some(id) && unseen {
             if let Some(until) = self.nodes[agent].frozen_until {

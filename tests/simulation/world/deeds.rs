@@ -3,6 +3,7 @@
 use super::{Event, World, brief};
 use crate::network::ServerEnd;
 use crate::plan::Deed;
+use crate::store::Write;
 use std::time::Duration;
 
 impl World {
@@ -58,6 +59,21 @@ impl World {
                     self.nodes[agent].weak_until = self.now + lasts;
                 }
             }
+            Deed::DrainAgents { share } => {
+                let agents = self.some_agents(share).into_iter();
+                let instances = agents.map(|agent| self.nodes[agent].instance()).collect();
+                self.operate(Write::Drain(instances));
+            }
+            Deed::RevokeAgents { share, restart } => {
+                for agent in self.some_agents(share) {
+                    self.revoke(agent, restart);
+                }
+            }
+            Deed::CopyAgent => {
+                let agent = self.chance.below(self.nodes.len());
+                self.copy_agent(agent, Duration::ZERO);
+            }
+            Deed::PaceReports { replica, interval } => self.pace_reports(replica, interval),
             Deed::Dump => self.store.dump(),
             Deed::Restore { renewed_after } => {
                 self.store.restore();
@@ -66,19 +82,29 @@ impl World {
                 // Nobody writes between the two.
                 self.store.away_until = self.store.away_until.max(self.now + renewed_after);
             }
-            Deed::Operate(write) => {
-                self.requests += 1;
-                let (request, tries) = (self.requests, 5);
-                self.after(
-                    Duration::ZERO,
-                    Event::Ask {
-                        request,
-                        write,
-                        tries,
-                    },
-                );
-            }
+            Deed::Operate(write) => self.operate(write),
         }
+    }
+
+    /// An operator asks for something.
+    pub(super) fn operate(&mut self, write: Write) {
+        self.requests += 1;
+        let (request, tries) = (self.requests, 5);
+        self.after(
+            Duration::ZERO,
+            Event::Ask {
+                request,
+                write,
+                tries,
+            },
+        );
+    }
+
+    /// Revokes an agent's identity; it starts again under another one later.
+    pub(super) fn revoke(&mut self, agent: usize, restart: Duration) {
+        let life = self.nodes[agent].life;
+        self.operate(Write::Revoke(self.nodes[agent].instance()));
+        self.after(restart, Event::Restart { agent, life });
     }
 
     fn some_agents(&mut self, share: f64) -> Vec<usize> {

@@ -6,10 +6,11 @@ use crate::judge::CLOCKS_DIFFER;
 use crate::plan::Deed;
 use crate::store::Write;
 use lanekeeper_agent::simulation::Agent;
-use lanekeeper_model::OverrideAction;
 use lanekeeper_model::rollout::{RolloutPlan, RolloutState, StagedPlan};
+use lanekeeper_model::{AgentRecord, OverrideAction};
 use lanekeeper_store::OverrideRow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The longest the fleet may take to agree: waits of agents that were sent away for up to two minutes,
@@ -22,6 +23,19 @@ const STEADY_FOR: Duration = Duration::from_secs(45);
 /// How long a rollout in stages may take then.
 const ROLLOUT_PATIENCE: Duration = Duration::from_secs(180);
 
+/// How often the replicas ask for reports in the end, one after the other.
+const INTERVALS: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(10)];
+/// Share of its interval that a report may be off by: agents vary it, and messages take time.
+const SPREAD: f64 = 0.2;
+/// The agent whose identity is revoked in the end.
+const REVOKED: usize = 2;
+/// How long that agent has to lose its session: a poll that was stalled ends within ten seconds.
+const REVOKED_FOR: Duration = Duration::from_secs(13);
+/// The agent that has a copy in the end.
+const COPIED: usize = 3;
+/// A part of the problem that such an agent is shown with.
+const COPY: &str = "another living process claims this agent's instance";
+
 /// How far healing has come.
 #[derive(Debug, Default)]
 pub struct Healing {
@@ -31,6 +45,10 @@ pub struct Healing {
     agreed_since: Option<Duration>,
     agreed: bool,
     rollout: Option<(u64, Duration)>,
+    /// Instances whose identities are revoked in the end.
+    revoked: BTreeSet<String>,
+    /// Agents that have a copy in the end.
+    copied: BTreeSet<usize>,
     over: bool,
 }
 
@@ -62,6 +80,16 @@ impl World {
             }
             self.after(Duration::ZERO, Event::Start { agent });
         }
+        // One that lost its identity before the harm ended gets another one now.
+        for agent in 0..self.nodes.len() {
+            if self.store.revoked().contains(&self.nodes[agent].instance()) {
+                self.end_agent(agent, true, Duration::ZERO);
+            }
+        }
+        self.copies.clear();
+        for (replica, interval) in (0..self.hosts.len()).zip(INTERVALS.into_iter().cycle()) {
+            self.pace_reports(replica, interval);
+        }
         self.healing.since = self.now;
         self.healing.last_request = Some(self.requests);
         if self.sabotaged(Sabotage::NeverPoll) {
@@ -80,7 +108,11 @@ impl World {
     /// The last writes, one of each kind. Agents that refused the revision under pressure get it again
     /// with their next session.
     pub(super) fn final_writes(&mut self) {
+        let in_y = (0..self.nodes.len()).filter(|number| number % 3 == 1);
+        let drained = in_y.map(|number| self.nodes[number].instance());
         let writes = [
+            Write::Undrain,
+            Write::Drain(drained.collect()),
             Write::ReleaseAll,
             Write::Order {
                 action: OverrideAction::ForceOpen,
@@ -92,17 +124,10 @@ impl World {
             Write::Revision(document(1000), None),
         ];
         for write in writes {
-            self.requests += 1;
-            let (request, tries) = (self.requests, 5);
-            self.after(
-                Duration::ZERO,
-                Event::Ask {
-                    request,
-                    write,
-                    tries,
-                },
-            );
+            self.operate(write);
         }
+        self.healing.revoked.insert(self.nodes[REVOKED].instance());
+        self.revoke(REVOKED, REVOKED_FOR);
         for node in &mut self.nodes {
             if node.weak_until > self.now {
                 node.weak_until = self.now + Duration::from_secs(5);
@@ -112,6 +137,9 @@ impl World {
         self.plan.push((resets, Deed::Reset { share: 2.0 }));
         let number = self.plan.len() - 1;
         self.at(resets, Event::Deed { number });
+        // Notes about earlier copies ended with the sessions.
+        self.healing.copied.insert(COPIED);
+        self.copy_agent(COPIED, resets + SETTLES - self.now);
         self.at(resets + SETTLES, Event::Judge);
     }
 
@@ -129,14 +157,14 @@ impl World {
                     self.begin_rollout();
                 }
             }
-            Some(what) if self.healing.agreed => {
+            Some((invariant, what)) if self.healing.agreed => {
                 self.judge
-                    .broken("I2", format!("after all was well, {what}"));
+                    .broken(invariant, format!("after all was well, {what}"));
             }
-            Some(what) => {
+            Some((invariant, what)) => {
                 if self.now - self.healing.since > PATIENCE {
                     self.judge
-                        .broken("I2", format!("{PATIENCE:?} after healing, {what}"));
+                        .broken(invariant, format!("{PATIENCE:?} after healing, {what}"));
                 }
             }
         }
@@ -163,17 +191,28 @@ impl World {
         let what = if done {
             self.disagreement()
         } else {
-            Some(format!("the rollout is {stands:?}"))
+            Some(("I2", format!("the rollout is {stands:?}")))
         };
         match what {
             None => self.healing.over = true,
-            Some(what) if self.now - since > ROLLOUT_PATIENCE => self.judge.broken("I2", what),
+            Some((invariant, what)) if self.now - since > ROLLOUT_PATIENCE => {
+                self.judge.broken(invariant, what);
+            }
             Some(_) => {}
         }
     }
 
-    /// The first thing that is not as it should be.
-    fn disagreement(&self) -> Option<String> {
+    /// The first thing that is not as it should be, and the invariant that it breaks.
+    fn disagreement(&self) -> Option<(&'static str, String)> {
+        let agreement = self.not_agreed().map(|what| ("I2", what));
+        agreement
+            .or_else(|| self.wrongly_drained().map(|what| ("I10", what)))
+            .or_else(|| self.not_forgotten().map(|what| ("I11", what)))
+            .or_else(|| self.wrongly_named().map(|what| ("I12", what)))
+            .or_else(|| self.wrongly_paced().map(|what| ("I13", what)))
+    }
+
+    fn not_agreed(&self) -> Option<String> {
         let (revision, hash) = self.store.head();
         let epoch = self.store.epoch();
         let (now, true_ms) = (self.instant(), self.true_ms());
@@ -237,6 +276,67 @@ impl World {
             }
             if self.apis.len() > 1 && api > 0 && !self.views_agree(api) {
                 return Some(format!("api {api} shows another fleet than api 0"));
+            }
+        }
+        None
+    }
+
+    /// The records of an instance as the APIs show them.
+    fn shown(&self, instance: &str) -> impl Iterator<Item = &Arc<AgentRecord>> {
+        let records = self.apis.iter().flat_map(|api| api.index.records());
+        records.filter(move |record| record.instance == instance)
+    }
+
+    fn wrongly_drained(&self) -> Option<String> {
+        for node in &self.nodes {
+            let instance = node.instance();
+            let wanted = self.store.drained().contains(&instance);
+            let agent = node.agent.as_ref()?;
+            if agent.is_out_of_service() != wanted {
+                return Some(format!("{instance} is wanted out of service: {wanted}"));
+            }
+            if self.shown(&instance).any(|it| it.draining != wanted) {
+                return Some(format!("{instance} is not shown as draining: {wanted}"));
+            }
+        }
+        None
+    }
+
+    fn not_forgotten(&self) -> Option<String> {
+        let mut revoked = self.healing.revoked.iter();
+        let shown = revoked.find(|instance| self.shown(instance).next().is_some())?;
+        Some(format!("{shown} was sent away and is shown"))
+    }
+
+    /// An agent whose identity was revoked is about to start again: it had time to lose its session.
+    pub(super) fn judge_revoked(&mut self, number: usize) {
+        let instance = self.nodes[number].instance();
+        let agent = self.nodes[number].agent.as_ref();
+        if self.healing.revoked.contains(&instance) && agent.is_some_and(Agent::is_open) {
+            let what = format!("{instance} has a session without authorization");
+            self.judge.broken("I11", what);
+        }
+    }
+
+    fn wrongly_named(&self) -> Option<String> {
+        for (number, node) in self.nodes.iter().enumerate() {
+            let (instance, wanted) = (node.instance(), self.healing.copied.contains(&number));
+            let named = |record: &AgentRecord| record.problems.iter().any(|it| it.contains(COPY));
+            if self.shown(&instance).any(|record| named(record) != wanted) {
+                return Some(format!("{instance} is not shown as copied: {wanted}"));
+            }
+        }
+        None
+    }
+
+    fn wrongly_paced(&self) -> Option<String> {
+        for node in &self.nodes {
+            let connection = self.connections.get(&node.connection?)?;
+            let asked = INTERVALS[connection.replica % INTERVALS.len()];
+            let gap = self.judge.longest_gap(&node.instance(), self.now);
+            if gap < asked.mul_f64(1.0 - SPREAD) || gap > asked.mul_f64(1.0 + SPREAD) {
+                let instance = node.instance();
+                return Some(format!("{instance} reports after {gap:?}, not {asked:?}"));
             }
         }
         None

@@ -6,7 +6,7 @@ use crate::documents::GATEWAY;
 use crate::network::ServerEnd;
 use crate::store::Weather;
 use lanekeeper_control_plane::simulation::{
-    Due, FACTS_WRITERS, LIVE_WRITERS, News, RETRY_DELAY, Replica, Written,
+    Due, FACTS_WRITERS, FORGET_DELAY, LIVE_WRITERS, News, RETRY_DELAY, Replica, Written,
 };
 use lanekeeper_model::rollout::{Rollout, Transition};
 use lanekeeper_model::{AgentRecord, FreshWindows};
@@ -129,6 +129,13 @@ impl Host {
 }
 
 impl World {
+    /// A replica asks its agents to report this often, as it does by its load.
+    pub(super) fn pace_reports(&mut self, replica: usize, interval: Duration) {
+        if let Some(it) = &mut self.hosts[replica].replica {
+            it.set_report_interval(interval);
+        }
+    }
+
     fn replica_ms(&self, replica: usize) -> u64 {
         self.true_ms()
             .saturating_add_signed(self.hosts[replica].skew_ms)
@@ -358,6 +365,12 @@ impl World {
     fn hint(&mut self, replica: usize, hint: &Hint) {
         let of_orders = match hint {
             Hint::Overrides { .. } => true,
+            Hint::Duplicate { gateway, instance } => {
+                if let Some(it) = &mut self.hosts[replica].replica {
+                    it.on_duplicate(gateway, instance);
+                }
+                return self.spread_news(replica);
+            }
             Hint::Revision { .. } | Hint::Rollout { .. } => false,
             _ => return,
         };
@@ -502,9 +515,17 @@ impl World {
             return;
         }
         let counts = self.store.order_counts();
+        // Both lists are short and read whole, by polls that go on like this one.
+        let drained = self.store.drained().clone();
+        let revoked = self.store.revoked().clone();
+        let ignores = self.sabotaged(Sabotage::IgnoreRevocations);
         let Some(it) = &mut self.hosts[replica].replica else {
             return;
         };
+        it.set_drains(drained);
+        if !ignores {
+            it.set_revoked(revoked);
+        }
         let lacking: VecDeque<_> = it.take_order_counts(epoch, &counts).into();
         self.spread_news(replica);
         self.read_next_orders(replica, number, lacking);
@@ -627,7 +648,7 @@ impl World {
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
         };
-        let mut read = false;
+        let (mut read, mut copies) = (false, Vec::new());
         while let Some(message) = connection.up.take(self.now) {
             read = true;
             match message {
@@ -636,7 +657,7 @@ impl World {
                     let known = hello.previous_session_epoch.unwrap_or(0);
                     let instance = &hello.instance;
                     let later = self.live.later_session(GATEWAY, instance, known, self.now);
-                    it.open(id, hello, later.as_ref(), now, now_ms);
+                    copies.extend(it.open(id, hello, later.as_ref(), now, now_ms));
                 }
                 message => {
                     if let FromAgent::Report(_) = &message {
@@ -660,6 +681,11 @@ impl World {
             // An earlier session of the agent may have been replaced by this one.
             self.spread_news(replica);
             self.attend(replica, id);
+        }
+        if !self.sabotaged(Sabotage::HideDuplicates) {
+            for hint in copies {
+                self.publish(&hint);
+            }
         }
         if ended {
             self.work_after(replica, Duration::ZERO, Work::StreamEnds { stream: id });
@@ -715,6 +741,9 @@ impl World {
         }
         if let Some(it) = &mut self.hosts[replica].replica {
             it.hang_up(id);
+            for (_, instance) in it.take_forgotten() {
+                self.after(FORGET_DELAY, Event::Forget { instance });
+            }
         }
         self.finish_server_end(id, false);
         self.write(replica);

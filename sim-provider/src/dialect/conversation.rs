@@ -1,17 +1,17 @@
 //! What a request already holds: the tools it offers and the results of those that were called.
 
-use crate::dialect::Dialect;
+use super::Dialect;
 use serde_json::Value;
 use std::collections::HashSet;
 
 /// The part of a request that a script looks at.
-pub(super) struct Conversation<'a> {
+pub(crate) struct Conversation<'a> {
     tools: HashSet<&'a str>,
     tool_results: usize,
 }
 
 impl<'a> Conversation<'a> {
-    pub(super) fn read(dialect: Dialect, body: &'a Value) -> Self {
+    pub(crate) fn read(dialect: Dialect, body: &'a Value) -> Self {
         let mut tools = HashSet::new();
         for tool in list(body, "tools") {
             name_tools(tool, &mut tools);
@@ -39,11 +39,11 @@ impl<'a> Conversation<'a> {
         }
     }
 
-    pub(super) fn offers(&self, tool: &str) -> bool {
+    pub(crate) fn offers(&self, tool: &str) -> bool {
         self.tools.contains(tool)
     }
 
-    pub(super) fn tool_results(&self) -> usize {
+    pub(crate) fn tool_results(&self) -> usize {
         self.tool_results
     }
 }
