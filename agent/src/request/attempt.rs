@@ -12,7 +12,7 @@ use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::header::{CONTENT_ENCODING, HeaderMap};
-use http::{Method, Request, StatusCode, Uri, response};
+use http::{Method, Request, StatusCode, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::answer::{self, Answer as Inspected};
@@ -22,7 +22,7 @@ use lanekeeper_protocol::query;
 use lanekeeper_protocol::rewrite::{BodyChain, ModelPlaces};
 use lanekeeper_protocol::sse::SseReader;
 use lanekeeper_protocol::verdict::{self, Rules, Verdict};
-use lanekeeper_protocol::{Dialect, vendor};
+use lanekeeper_protocol::{Dialect, endpoint};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -130,7 +130,8 @@ pub(crate) async fn attempt(
     mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
     let rules = Rules {
-        vendor: vendor(lane.provider.protocol),
+        // Without translation a lane is asked in the caller's dialect only.
+        vendor: asked.dialect.vendor(),
         error_map: &lane.provider.error_map,
         passthrough,
     };
@@ -197,7 +198,8 @@ async fn dispatch(
 ) -> Result<http::Response<upstream::Body>, Unsent> {
     let provider = &lane.provider;
     let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
-    let provider_headers = provider.credential.headers().ok_or(Unsent::Unready)?;
+    let provider_headers =
+        { provider.credential.headers(asked.dialect.protocol()) }.ok_or(Unsent::Unready)?;
     let uri = lane.endpoint(asked.dialect).ok_or(Unsent::Unready)?;
     let credential = if passthrough {
         Credential::Passthrough
@@ -208,7 +210,9 @@ async fn dispatch(
         .query
         .as_deref()
         .and_then(|query| query::upstream_query(query, asked.dialect, credential));
-    let uri = with_query(uri, query.as_deref());
+    let uri = query
+        .and_then(|query| endpoint::with_query(&uri.to_string(), &query)?.parse().ok())
+        .unwrap_or_else(|| uri.clone());
     let body = BodyChain::with_model_at(&asked.body, &asked.model, &lane.upstream_model);
     let parent = trace.and_then(AttemptTrace::headers);
     let make = || {
@@ -226,17 +230,6 @@ async fn dispatch(
         .send(target, make, deadline)
         .await
         .map_err(Unsent::Upstream)
-}
-
-/// The endpoint with the caller's query behind its own.
-fn with_query(endpoint: &Uri, query: Option<&str>) -> Uri {
-    let Some(query) = query else {
-        return endpoint.clone();
-    };
-    let joint = if endpoint.query().is_some() { '&' } else { '?' };
-    format!("{endpoint}{joint}{query}")
-        .parse()
-        .unwrap_or_else(|_| endpoint.clone())
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {

@@ -13,6 +13,7 @@ mod gateway;
 mod upstream;
 
 mod any_pool;
+mod azure;
 mod bounds;
 mod cancellation;
 mod classification;
@@ -29,6 +30,7 @@ mod hints;
 mod hygiene;
 mod in_place;
 mod ingress;
+mod native;
 mod odd_frames;
 mod outage;
 mod overrides;

@@ -79,18 +79,41 @@ impl ProviderHeaders {
             credential,
         })
     }
+
+    /// Sends `api_key` in the header `name`, behind `scheme` and a space where there is one, and
+    /// not in the protocol's own.
+    ///
+    /// # Errors
+    ///
+    /// A name or value that HTTP cannot carry.
+    pub fn with_key_in(
+        mut self,
+        name: &str,
+        scheme: Option<&str>,
+        api_key: &str,
+    ) -> Result<Self, HeaderError> {
+        let prefix = scheme
+            .map(|scheme| format!("{scheme} "))
+            .unwrap_or_default();
+        let value = credential_value(&prefix, api_key.trim())?;
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| HeaderError::Name(name.to_owned()))?;
+        self.credential = Some((name, value));
+        Ok(self)
+    }
 }
 
 fn credential(vendor: &dyn Vendor, key: &str) -> Result<(HeaderName, HeaderValue), HeaderError> {
     let (name, prefix) = vendor.key_header();
-    let value = if prefix.is_empty() {
-        HeaderValue::from_str(key)
-    } else {
-        HeaderValue::try_from(format!("{prefix}{key}"))
-    };
-    let mut value = value.map_err(|_| HeaderError::Credential)?;
-    value.set_sensitive(true);
+    let value = credential_value(prefix, key)?;
     Ok((HeaderName::from_static(name), value))
+}
+
+fn credential_value(prefix: &str, key: &str) -> Result<HeaderValue, HeaderError> {
+    let mut value =
+        HeaderValue::try_from(format!("{prefix}{key}")).map_err(|_| HeaderError::Credential)?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Whose credential a request carries upstream.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use http::HeaderMap;
-use lanekeeper_model::gateway::ErrorMeaning;
+use lanekeeper_model::gateway::{BaseUrl, ErrorMeaning};
 use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -125,6 +125,9 @@ impl Vendor for Gemini {
             Operation::Embeddings => "embedContent",
             Operation::EmbeddingsBatch => "batchEmbedContents",
         };
+        if base.ends_with(BaseUrl::MODEL_PLACEHOLDER) {
+            return format!("{base}:{operation}");
+        }
         let model = path::encode(model.strip_prefix("models/").unwrap_or(model));
         path::below(base, "v1beta", &format!("models/{model}:{operation}"))
     }
