@@ -161,6 +161,9 @@ pub(crate) async fn attempt(
     if !head.status.is_success() {
         return refused(rules, head, body, bounds).await;
     }
+    if asked.dialect.is_judged_by_status() {
+        return unread(head, body, bounds).await;
+    }
     let encoded = is_encoded(&head.headers);
     let events = headers::is_event_stream(&head.headers);
     let attempted = if events && encoded {
@@ -329,6 +332,23 @@ async fn refused(
     );
     let body = held.into_body();
     Attempted::Failed(verdict, Some(Answer { head, body }))
+}
+
+/// A success that is not read. A document is held, so that one that breaks off can still go to
+/// another lane; anything else, such as audio, goes on as it comes.
+async fn unread(head: response::Parts, body: upstream::Body, bounds: Bounds) -> Attempted {
+    if !headers::is_json(&head.headers) {
+        let held = Held::Part(VecDeque::new(), body);
+        let body = held.into_body();
+        return Attempted::Content(Answer { head, body });
+    }
+    match hold(body, bounds.content).await {
+        Ok(held) => Attempted::Content(Answer {
+            head,
+            body: held.into_body(),
+        }),
+        Err(verdict) => Attempted::Failed(verdict, None),
+    }
 }
 
 /// A success whose body is one document.

@@ -32,6 +32,7 @@ mod in_place;
 mod ingress;
 mod native;
 mod odd_frames;
+mod other_endpoints;
 mod outage;
 mod overrides;
 mod panics;

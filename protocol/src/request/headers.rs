@@ -212,10 +212,19 @@ pub fn detach(headers: &mut HeaderMap) {
 /// True when the body is a server-sent event stream.
 #[must_use]
 pub fn is_event_stream(headers: &HeaderMap) -> bool {
-    const MEDIA_TYPE: &[u8] = b"text/event-stream";
+    is_of_type(headers, b"text/event-stream")
+}
+
+/// True when the body is a JSON document.
+#[must_use]
+pub fn is_json(headers: &HeaderMap) -> bool {
+    is_of_type(headers, b"application/json")
+}
+
+fn is_of_type(headers: &HeaderMap, media_type: &[u8]) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| {
-        let head = value.as_bytes().get(..MEDIA_TYPE.len());
-        head.is_some_and(|head| head.eq_ignore_ascii_case(MEDIA_TYPE))
+        let head = value.as_bytes().get(..media_type.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(media_type))
     })
 }
 

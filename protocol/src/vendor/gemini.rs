@@ -124,6 +124,7 @@ impl Vendor for Gemini {
             Operation::CountTokens => "countTokens",
             Operation::Embeddings => "embedContent",
             Operation::EmbeddingsBatch => "batchEmbedContents",
+            Operation::Other(path) => return path::below(base, "v1beta", path),
         };
         if base.ends_with(BaseUrl::MODEL_PLACEHOLDER) {
             return format!("{base}:{operation}");
@@ -210,6 +211,7 @@ impl Vendor for Gemini {
             Operation::Embeddings | Operation::EmbeddingsBatch => {
                 good(document.get("embedding").or(document.get("embeddings")))
             }
+            Operation::Other(_) => Some(AnswerReading::Good),
             Operation::Chat | Operation::ChatStream | Operation::Completions => {
                 answer::whole(document.get("candidates"), document.get("promptFeedback"))
             }
