@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Headers that carry a bare key, by the vendors' own packages.
-const KEY_HEADERS: [&str; 2] = ["x-api-key", "x-goog-api-key"];
+const KEY_HEADERS: [&str; 3] = ["x-api-key", "x-goog-api-key", "api-key"];
 const BEARER: &[u8] = b"bearer ";
 
 /// The callers of one revision.

@@ -69,7 +69,7 @@ async fn ask(client: &Client, lane: &Lane, timeout: Duration) -> Finding {
         request: deadline,
         hold: Duration::ZERO,
     };
-    let asked = request::of(lane.provider.protocol, &lane.upstream_model);
+    let asked = request::of(lane.provider.protocols.primary(), &lane.upstream_model);
     let verdict = match attempt::attempt(client, lane, &asked, false, bounds, None).await {
         // Stopped by its limit before any text, an answer is still an answer.
         Attempted::Content(_) | Attempted::Empty(_) => {
@@ -136,7 +136,7 @@ fn book(lane: &Lane, mode: HealthMode, began: Instant, finding: &Finding) {
 fn fail(lane: &Lane, mode: HealthMode, proof: Proof, now: Instant) {
     let mut told = Vec::new();
     let mut whole_lane = false;
-    let asked = request::dialect(lane.provider.protocol).endpoint_name();
+    let asked = request::dialect(lane.provider.protocols.primary()).endpoint_name();
     for cell in cells(lane) {
         // What one endpoint does says nothing about another.
         let concerns = cell.endpoint().is_none_or(|endpoint| endpoint == asked);

@@ -34,6 +34,9 @@ pub enum Operation {
     CountTokens,
     /// Which names the caller may use. The agent answers it itself.
     Models,
+    /// Another endpoint of the vendor's API that takes a JSON document, by its path below the
+    /// version. Its answers are not read: the status alone judges them.
+    Other(&'static str),
 }
 
 /// Everything the agent knows about one vendor's protocol. A vendor is one module that implements
@@ -273,11 +276,12 @@ impl Dialect {
             Operation::Embeddings | Operation::EmbeddingsBatch => "embeddings",
             Operation::CountTokens => "count_tokens",
             Operation::Models => "models",
+            Operation::Other(path) => path,
         }
     }
 
-    /// `gen_ai.operation.name` of the OpenTelemetry conventions, which have none for counting tokens
-    /// and listing models.
+    /// `gen_ai.operation.name` of the OpenTelemetry conventions, which have none for counting tokens,
+    /// listing models and other endpoints.
     #[must_use]
     pub fn telemetry_name(self) -> &'static str {
         match self.operation {
@@ -286,6 +290,7 @@ impl Dialect {
             Operation::Embeddings | Operation::EmbeddingsBatch => "embeddings",
             Operation::CountTokens => "count_tokens",
             Operation::Models => "list_models",
+            Operation::Other(path) => path,
         }
     }
 
@@ -298,7 +303,8 @@ impl Dialect {
             Operation::Embeddings
             | Operation::EmbeddingsBatch
             | Operation::CountTokens
-            | Operation::Models => false,
+            | Operation::Models
+            | Operation::Other(_) => false,
         }
     }
 
@@ -312,6 +318,12 @@ impl Dialect {
     #[must_use]
     pub fn has_model_in_path(self) -> bool {
         self.vendor.has_model_in_path() && !self.lists_models()
+    }
+
+    /// True when the status alone says how an answer is; its body may be anything.
+    #[must_use]
+    pub const fn is_judged_by_status(self) -> bool {
+        matches!(self.operation, Operation::Other(_))
     }
 
     /// True when the caller asks which names it may use, which the agent answers itself.

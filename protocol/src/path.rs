@@ -1,11 +1,18 @@
 //! Segments of URL paths: percent-coding, and the version that a base URL may hold already.
 //!
 //! People paste the base URL their vendor's package wants, and the packages differ: OpenAI's wants
-//! the version in it, Anthropic's adds `/v1` itself. Both spellings work here.
+//! the version in it, Anthropic's adds `/v1` itself. Both spellings work here. Clouds have paths of
+//! their own, which are taken as they are: Azure's deployments (`{model}`), Vertex AI's publishers.
 
 use std::borrow::Cow;
 
-/// `operation` below `base`, with `version` between them unless the base ends with a version.
+use lanekeeper_model::gateway::BaseUrl;
+
+/// What the path of a model garden has.
+const PUBLISHERS: &str = "publishers/";
+
+/// `operation` below `base`, with `version` between them unless the base ends with a version or is
+/// a cloud's.
 #[must_use]
 pub fn below(base: &str, version: &str, operation: &str) -> String {
     join(base, ends_with_version(base), version, operation)
@@ -19,7 +26,7 @@ pub fn below_any_version(base: &str, version: &str, operation: &str) -> String {
 }
 
 fn join(base: &str, versioned: bool, version: &str, operation: &str) -> String {
-    if versioned {
+    if versioned || is_cloud(base) {
         format!("{base}/{operation}")
     } else {
         format!("{base}/{version}/{operation}")
@@ -28,6 +35,10 @@ fn join(base: &str, versioned: bool, version: &str, operation: &str) -> String {
 
 fn ends_with_version(base: &str) -> bool {
     base.rsplit('/').next().is_some_and(is_version)
+}
+
+fn is_cloud(base: &str) -> bool {
+    base.contains(BaseUrl::MODEL_PLACEHOLDER) || base.contains(PUBLISHERS)
 }
 
 /// `v` and digits, with an optional word after it: `v1`, `v4`, `v1beta`, `v1beta2`.

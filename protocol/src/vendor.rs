@@ -8,7 +8,7 @@ mod responses;
 
 use serde_json::{Value, json};
 
-use crate::dialect::{Protocol, Vendor};
+use crate::dialect::{Operation, Protocol, Vendor};
 
 /// What a probe asks the model.
 const PROBE_PROMPT: &str = "hi";
@@ -35,6 +35,16 @@ pub const fn vendor(protocol: Protocol) -> &'static dyn Vendor {
         Protocol::Gemini => &gemini::Gemini,
         Protocol::Cohere => &cohere::Cohere,
     }
+}
+
+/// The one of `operations` that is another endpoint at `path`, whose version is `version`.
+fn other(operations: &[Operation], version: &str, path: &str) -> Option<Operation> {
+    let wanted = path
+        .strip_prefix('/')?
+        .strip_prefix(version)?
+        .strip_prefix('/')?;
+    let mut operations = operations.iter().copied();
+    operations.find(|operation| matches!(operation, Operation::Other(path) if *path == wanted))
 }
 
 /// The probe of the vendors whose chats have OpenAI's outline.

@@ -21,7 +21,7 @@ pub(crate) struct Lane {
     pub(crate) timeouts: Timeouts,
     /// The lane's name as an answer's header.
     pub(crate) header: HeaderValue,
-    /// Upstream path and query of each operation the provider's protocol has.
+    /// Upstream path and query of each operation the provider's protocols have.
     pub(crate) endpoints: Vec<(Dialect, Uri)>,
     /// Every cell of the lane, over all pools, endpoints and the direct route.
     pub(crate) cells: Vec<Arc<CellSlot>>,

@@ -114,7 +114,8 @@ impl Pool {
         let mut names: Vec<_> = self
             .members
             .iter()
-            .map(|member| member.lane.provider.protocol.as_str())
+            .flat_map(|member| member.lane.provider.protocols.iter())
+            .map(Protocol::as_str)
             .collect();
         names.sort_unstable();
         names.dedup();
@@ -125,6 +126,6 @@ impl Pool {
     pub(crate) fn speaks(&self, protocol: Protocol) -> bool {
         self.members
             .iter()
-            .any(|member| member.lane.provider.protocol == protocol)
+            .any(|member| member.lane.provider.protocols.speaks(protocol))
     }
 }

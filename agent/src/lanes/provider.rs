@@ -5,8 +5,10 @@ use crate::secrets::{self, Resolved};
 use crate::upstream::Target;
 use arc_swap::ArcSwap;
 use lanekeeper_model::ProviderName;
-use lanekeeper_model::gateway::{self, BaseUrl, EmptyAnswer, ErrorMeaning, Health, Protocol};
-use lanekeeper_protocol::headers::ProviderHeaders;
+use lanekeeper_model::gateway::{
+    self, Auth, BaseUrl, EmptyAnswer, ErrorMeaning, Health, Protocol, Protocols,
+};
+use lanekeeper_protocol::headers::{HeaderError, ProviderHeaders};
 use lanekeeper_protocol::vendor;
 use secrecy::ExposeSecret as _;
 use std::collections::BTreeMap;
@@ -15,7 +17,8 @@ use std::sync::Arc;
 /// A provider of one revision.
 pub(crate) struct Provider {
     pub(crate) name: ProviderName,
-    pub(crate) protocol: Protocol,
+    /// The protocols that are native there.
+    pub(crate) protocols: Protocols,
     /// Where it is, or why that is no usable place.
     pub(crate) target: Result<Target, String>,
     pub(crate) error_map: BTreeMap<String, ErrorMeaning>,
@@ -72,8 +75,8 @@ pub(crate) struct Credential {
 
 struct Current {
     resolved: Option<Resolved>,
-    /// The headers of every request, the key among them if there is one.
-    headers: Result<Arc<ProviderHeaders>, String>,
+    /// The headers of every request in each native protocol, the key among them if there is one.
+    headers: Result<Vec<(Protocol, Arc<ProviderHeaders>)>, String>,
     /// Why the configured key is not there.
     missing: Option<String>,
 }
@@ -87,9 +90,12 @@ impl Credential {
         }
     }
 
-    /// The headers every request to the provider carries, the key among them.
-    pub(crate) fn headers(&self) -> Option<Arc<ProviderHeaders>> {
-        self.current.load().headers.as_ref().ok().cloned()
+    /// The headers every request to the provider in `protocol` carries, the key among them.
+    pub(crate) fn headers(&self, protocol: Protocol) -> Option<Arc<ProviderHeaders>> {
+        let current = self.current.load();
+        let mut headers = current.headers.as_ref().ok()?.iter();
+        let found = headers.find(|(spoken, _)| *spoken == protocol);
+        found.map(|(_, headers)| Arc::clone(headers))
     }
 
     /// Tells two keys apart; `None` when there is no key.
@@ -136,16 +142,40 @@ impl Current {
                 }
             }
         }
-        let headers = ProviderHeaders::new(
-            vendor(declared.protocols.primary()),
-            &declared.base_url,
-            &extra,
-            key.map(secrecy::ExposeSecret::expose_secret),
-        );
+        let key = key.map(secrecy::ExposeSecret::expose_secret);
         Self {
-            headers: headers.map(Arc::new).map_err(|error| error.to_string()),
+            headers: headers(declared, &extra, key),
             missing,
             resolved,
         }
     }
+}
+
+/// The headers in each of a provider's protocols, or why none can be sent.
+fn headers(
+    declared: &gateway::Provider,
+    extra: &[(String, String)],
+    key: Option<&str>,
+) -> Result<Vec<(Protocol, Arc<ProviderHeaders>)>, String> {
+    let base_url = &declared.base_url;
+    let of = |protocol: Protocol| -> Result<ProviderHeaders, HeaderError> {
+        let vendor = vendor(protocol);
+        match (&declared.auth, key) {
+            (Auth::Header { name, scheme }, Some(key)) => ProviderHeaders::new(
+                vendor, base_url, extra, None,
+            )?
+            .with_key_in(name, scheme.as_deref(), key),
+            _ => ProviderHeaders::new(vendor, base_url, extra, key),
+        }
+    };
+    let unserved = |kind: &str| Err(format!("auth kind {kind} is not served by this version"));
+    match declared.auth {
+        Auth::Google => return unserved("google"),
+        Auth::Aws { .. } => return unserved("aws"),
+        Auth::Protocol | Auth::Header { .. } => {}
+    }
+    { declared.protocols.iter() }
+        .map(|protocol| Ok((protocol, Arc::new(of(protocol)?))))
+        .collect::<Result<_, HeaderError>>()
+        .map_err(|error| error.to_string())
 }

@@ -176,7 +176,7 @@ fn plans(snapshot: Option<&Snapshot>) -> BTreeMap<LaneName, Plan> {
         .map(|lane| {
             let plan = Plan {
                 health: lane.provider.health.clone(),
-                protocol: lane.provider.protocol,
+                protocol: lane.provider.protocols.primary(),
                 base_url: lane.provider.base_url().clone(),
                 upstream_model: lane.upstream_model.clone(),
             };

@@ -12,7 +12,7 @@ use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::header::{CONTENT_ENCODING, HeaderMap};
-use http::{Method, Request, StatusCode, Uri, response};
+use http::{Method, Request, StatusCode, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::answer::{self, Answer as Inspected};
@@ -22,7 +22,7 @@ use lanekeeper_protocol::query;
 use lanekeeper_protocol::rewrite::{BodyChain, ModelPlaces};
 use lanekeeper_protocol::sse::SseReader;
 use lanekeeper_protocol::verdict::{self, Rules, Verdict};
-use lanekeeper_protocol::{Dialect, vendor};
+use lanekeeper_protocol::{Dialect, endpoint};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -131,7 +131,8 @@ pub(crate) async fn attempt(
     mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
     let rules = Rules {
-        vendor: vendor(lane.provider.protocol),
+        // Without translation a lane is asked in the caller's dialect only.
+        vendor: asked.dialect.vendor(),
         error_map: &lane.provider.error_map,
         passthrough,
     };
@@ -160,6 +161,9 @@ pub(crate) async fn attempt(
     }
     if !head.status.is_success() {
         return refused(rules, head, body, bounds).await;
+    }
+    if asked.dialect.is_judged_by_status() {
+        return unread(head, body, bounds).await;
     }
     let encoded = is_encoded(&head.headers);
     let events = headers::is_event_stream(&head.headers);
@@ -198,7 +202,8 @@ async fn dispatch(
 ) -> Result<http::Response<upstream::Body>, Unsent> {
     let provider = &lane.provider;
     let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
-    let provider_headers = provider.credential.headers().ok_or(Unsent::Unready)?;
+    let provider_headers =
+        { provider.credential.headers(asked.dialect.protocol()) }.ok_or(Unsent::Unready)?;
     let uri = lane.endpoint(asked.dialect).ok_or(Unsent::Unready)?;
     let credential = if passthrough {
         Credential::Passthrough
@@ -209,7 +214,9 @@ async fn dispatch(
         .query
         .as_deref()
         .and_then(|query| query::upstream_query(query, asked.dialect, credential));
-    let uri = with_query(uri, query.as_deref());
+    let uri = query
+        .and_then(|query| endpoint::with_query(&uri.to_string(), &query)?.parse().ok())
+        .unwrap_or_else(|| uri.clone());
     let body = BodyChain::with_model_at(&asked.body, &asked.model, &lane.upstream_model);
     let parent = trace.and_then(AttemptTrace::headers);
     let make = || {
@@ -227,17 +234,6 @@ async fn dispatch(
         .send(target, make, deadline)
         .await
         .map_err(Unsent::Upstream)
-}
-
-/// The endpoint with the caller's query behind its own.
-fn with_query(endpoint: &Uri, query: Option<&str>) -> Uri {
-    let Some(query) = query else {
-        return endpoint.clone();
-    };
-    let joint = if endpoint.query().is_some() { '&' } else { '?' };
-    format!("{endpoint}{joint}{query}")
-        .parse()
-        .unwrap_or_else(|_| endpoint.clone())
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {
@@ -337,6 +333,23 @@ async fn refused(
     );
     let body = held.into_body();
     Attempted::Failed(verdict, Some(Answer { head, body }))
+}
+
+/// A success that is not read. A document is held, so that one that breaks off can still go to
+/// another lane; anything else, such as audio, goes on as it comes.
+async fn unread(head: response::Parts, body: upstream::Body, bounds: Bounds) -> Attempted {
+    if !headers::is_json(&head.headers) {
+        let held = Held::Part(VecDeque::new(), body);
+        let body = held.into_body();
+        return Attempted::Content(Answer { head, body });
+    }
+    match hold(body, bounds.content).await {
+        Ok(held) => Attempted::Content(Answer {
+            head,
+            body: held.into_body(),
+        }),
+        Err(verdict) => Attempted::Failed(verdict, None),
+    }
 }
 
 /// A success whose body is one document.

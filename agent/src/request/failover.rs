@@ -19,7 +19,7 @@ use crate::request::reply::{self, Body, Provenance, RequestId};
 use crate::upstream::Client;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use lanekeeper_model::PoolName;
-use lanekeeper_model::gateway::UpstreamCredentials;
+use lanekeeper_model::gateway::{Protocol, UpstreamCredentials};
 use lanekeeper_protocol::error_body::{ErrorKind, Shortage};
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
@@ -205,7 +205,8 @@ impl Route<'_> {
         loop {
             self.progress.attempts += 1;
             if let Some(trace) = request.trace() {
-                guard.traced(trace.attempt(&destination(&member.lane, &pool.name)));
+                let protocol = self.job.asked.dialect.protocol();
+                guard.traced(trace.attempt(&destination(&member.lane, protocol, &pool.name)));
             }
             let bounds = self.bounds(member);
             let attempted = attempt::attempt(
@@ -384,13 +385,13 @@ fn session(pool: &Pool, asked: &Asked) -> Option<Vec<u8>> {
 }
 
 /// Where an attempt goes, for its span.
-fn destination<'a>(lane: &'a Lane, pool: &'a str) -> Destination<'a> {
+fn destination<'a>(lane: &'a Lane, protocol: Protocol, pool: &'a str) -> Destination<'a> {
     let provider = &lane.provider;
     Destination {
         pool,
         lane: lane.name(),
         provider: &provider.name,
-        protocol: provider.protocol,
+        protocol,
         upstream_model: &lane.upstream_model,
         server: provider
             .target

@@ -8,6 +8,7 @@ pub(crate) mod budget;
 mod catalogue;
 pub(crate) mod door;
 pub(crate) mod path;
+mod unnamed;
 
 use crate::clients::{Caller, Refused};
 use crate::clock;
@@ -301,6 +302,10 @@ async fn serve(
         places,
         streams,
     } = named(&body, dialect, in_path)?;
+    let model = match model {
+        Some(model) => model,
+        None => unnamed::pool(snapshot, caller, &head.headers, dialect)?,
+    };
     if let Some(trace) = trace {
         trace.asks_for(&model);
     }
@@ -337,7 +342,8 @@ async fn serve(
 
 /// What the caller named.
 struct Named {
-    model: String,
+    /// `None` where the operation has a default and the body names none.
+    model: Option<String>,
     places: ModelPlaces,
     /// The answer is to be an event stream.
     streams: bool,
@@ -350,14 +356,23 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
     };
     if let (true, Some(model)) = (dialect.has_model_in_path(), &in_path) {
         return Ok(Named {
-            model: model.clone(),
+            model: Some(model.clone()),
             places: ModelPlaces::Both(locate::model_names(dialect.vendor(), body).map_err(unfit)?),
             streams: dialect.operation() == Operation::ChatStream,
         });
     }
-    let located = locate::locate(body).map_err(unfit)?;
+    let located = match locate::locate(body) {
+        Err(locate::LocateError::MissingModel) if dialect.is_judged_by_status() => {
+            return Ok(Named {
+                model: in_path,
+                places: ModelPlaces::Path,
+                streams: false,
+            });
+        }
+        located => located.map_err(unfit)?,
+    };
     Ok(Named {
-        model: in_path.unwrap_or_else(|| located.model_name.into_owned()),
+        model: in_path.or_else(|| Some(located.model_name.into_owned())),
         places: ModelPlaces::Body(located.model),
         streams: located.stream,
     })

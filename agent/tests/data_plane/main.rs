@@ -13,6 +13,7 @@ mod gateway;
 mod upstream;
 
 mod any_pool;
+mod azure;
 mod bounds;
 mod cancellation;
 mod classification;
@@ -30,7 +31,9 @@ mod hygiene;
 mod in_place;
 mod ingress;
 mod last_error;
+mod native;
 mod odd_frames;
+mod other_endpoints;
 mod outage;
 mod overrides;
 mod panics;

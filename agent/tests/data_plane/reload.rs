@@ -173,3 +173,63 @@ async fn parts_of_the_document_that_are_not_served_are_reported() {
             .all(|problem| problem.contains("is not served by this version"))
     );
 }
+
+#[tokio::test]
+async fn lane_that_moved_starts_as_a_new_one() {
+    let (a, b) = (
+        Upstream::start(json(503, "")).await,
+        Upstream::start(completion("b")).await,
+    );
+    let own = "api_key: null, breaker: {trip: {mode: consecutive, consecutive_n: 1}}";
+    let at = |upstream: &Upstream| {
+        let document = Document::new().lane("a", upstream).breaker(TRIP_AT_ONCE);
+        document.yaml().replace("api_key: null", own)
+    };
+    let agent = Agent::start(&at(&a)).await;
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
+    agent.apply(&at(&a));
+    assert_eq!(
+        agent.cell("chat", "a")["state"],
+        "open",
+        "it is where it was"
+    );
+
+    agent.apply(&at(&b));
+    let cell = agent.cell("chat", "a");
+    assert_eq!(
+        (&cell["state"], &cell["trips"], &cell["window"]["failed"]),
+        (&"closed".into(), &0.into(), &0.into())
+    );
+    let stats = serde_json::to_value(agent.plane.stats()).unwrap();
+    assert_eq!(stats["providers"][0]["cells"][0]["state"], "closed");
+    let closed = "lanekeeper_breaker_state{pool=\"chat\",lane=\"a\"} 0.0\n";
+    assert!(agent.metrics().contains(closed), "{}", agent.metrics());
+    assert_eq!(chat("chat", false).send(agent.address).await.status, 200);
+}
+
+/// What still runs at the old address says nothing about the new one.
+#[tokio::test]
+async fn late_failure_at_the_old_address_is_not_the_moved_lanes() {
+    let gate = Arc::new(Semaphore::new(0));
+    let mut script = vec![Step::Gate(Arc::clone(&gate))];
+    script.extend(json(503, ""));
+    let (a, b) = (
+        Upstream::start(script).await,
+        Upstream::start(completion("b")).await,
+    );
+    let at = |upstream: &Upstream| {
+        Document::new()
+            .lane("a", upstream)
+            .breaker(TRIP_AT_ONCE)
+            .yaml()
+    };
+    let agent = Agent::start(&at(&a)).await;
+    let address = agent.address;
+    let caller = tokio::spawn(async move { chat("chat", false).send(address).await });
+    eventually("the request is there", || a.hits() == 1).await;
+    agent.apply(&at(&b));
+    gate.add_permits(1);
+    assert_eq!(caller.await.unwrap().status, 503);
+    agent.settles().await;
+    assert_eq!(agent.cell("chat", "a")["state"], "closed");
+}

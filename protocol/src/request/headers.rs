@@ -86,18 +86,41 @@ impl ProviderHeaders {
             credential,
         })
     }
+
+    /// Sends `api_key` in the header `name`, behind `scheme` and a space where there is one, and
+    /// not in the protocol's own.
+    ///
+    /// # Errors
+    ///
+    /// A name or value that HTTP cannot carry.
+    pub fn with_key_in(
+        mut self,
+        name: &str,
+        scheme: Option<&str>,
+        api_key: &str,
+    ) -> Result<Self, HeaderError> {
+        let prefix = scheme
+            .map(|scheme| format!("{scheme} "))
+            .unwrap_or_default();
+        let value = credential_value(&prefix, api_key.trim())?;
+        let name = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| HeaderError::Name(name.to_owned()))?;
+        self.credential = Some((name, value));
+        Ok(self)
+    }
 }
 
 fn credential(vendor: &dyn Vendor, key: &str) -> Result<(HeaderName, HeaderValue), HeaderError> {
     let (name, prefix) = vendor.key_header();
-    let value = if prefix.is_empty() {
-        HeaderValue::from_str(key)
-    } else {
-        HeaderValue::try_from(format!("{prefix}{key}"))
-    };
-    let mut value = value.map_err(|_| HeaderError::Credential)?;
-    value.set_sensitive(true);
+    let value = credential_value(prefix, key)?;
     Ok((HeaderName::from_static(name), value))
+}
+
+fn credential_value(prefix: &str, key: &str) -> Result<HeaderValue, HeaderError> {
+    let mut value =
+        HeaderValue::try_from(format!("{prefix}{key}")).map_err(|_| HeaderError::Credential)?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 /// Whose credential a request carries upstream.
@@ -214,10 +237,19 @@ pub fn detach(headers: &mut HeaderMap) {
 /// True when the body is a server-sent event stream.
 #[must_use]
 pub fn is_event_stream(headers: &HeaderMap) -> bool {
-    const MEDIA_TYPE: &[u8] = b"text/event-stream";
+    is_of_type(headers, b"text/event-stream")
+}
+
+/// True when the body is a JSON document.
+#[must_use]
+pub fn is_json(headers: &HeaderMap) -> bool {
+    is_of_type(headers, b"application/json")
+}
+
+fn is_of_type(headers: &HeaderMap, media_type: &[u8]) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|value| {
-        let head = value.as_bytes().get(..MEDIA_TYPE.len());
-        head.is_some_and(|head| head.eq_ignore_ascii_case(MEDIA_TYPE))
+        let head = value.as_bytes().get(..media_type.len());
+        head.is_some_and(|head| head.eq_ignore_ascii_case(media_type))
     })
 }
 

@@ -78,6 +78,7 @@ impl Vendor for Anthropic {
         let operation = match operation {
             Operation::CountTokens => "messages/count_tokens",
             Operation::Models => "models",
+            Operation::Other(path) => path,
             Operation::Chat
             | Operation::ChatStream
             | Operation::Completions
@@ -147,6 +148,7 @@ impl Vendor for Anthropic {
             Operation::Models => {
                 parsed::<Vec<&RawValue>>(document.get("data")).map(|_| AnswerReading::Good)
             }
+            Operation::Other(_) => Some(AnswerReading::Good),
             Operation::Chat
             | Operation::ChatStream
             | Operation::Completions

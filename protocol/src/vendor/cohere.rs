@@ -1,4 +1,4 @@
-//! Cohere's chat, version 2.
+//! Cohere's chat, version 2, and the other endpoints of this version.
 
 use std::borrow::Cow;
 
@@ -38,19 +38,32 @@ impl Vendor for Cohere {
     }
 
     fn operations(&self) -> &'static [Operation] {
-        &[Operation::Chat]
+        &[
+            Operation::Chat,
+            Operation::Other("embed"),
+            Operation::Other("rerank"),
+        ]
     }
 
     fn route<'a>(&self, path: &'a str) -> Option<(Operation, Option<Cow<'a, str>>)> {
-        (path == "/v2/chat").then_some((Operation::Chat, None))
+        let operation = if path == "/v2/chat" {
+            Operation::Chat
+        } else {
+            super::other(self.operations(), "v2", path)?
+        };
+        Some((operation, None))
     }
 
     fn resembles(&self, path: &str) -> bool {
         path.contains("/v2/")
     }
 
-    fn endpoint(&self, base: &str, _operation: Operation, _model: &str) -> String {
-        path::below(base, "v2", "chat")
+    fn endpoint(&self, base: &str, operation: Operation, _model: &str) -> String {
+        let operation = match operation {
+            Operation::Other(path) => path,
+            _ => "chat",
+        };
+        path::below(base, "v2", operation)
     }
 
     fn key_header(&self) -> (&'static str, &'static str) {
@@ -86,7 +99,10 @@ impl Vendor for Cohere {
         run_of(without(raw, &[]), |frame| self.is_plain(frame))
     }
 
-    fn answer(&self, _operation: Operation, document: &Fields<'_>) -> Option<AnswerReading> {
+    fn answer(&self, operation: Operation, document: &Fields<'_>) -> Option<AnswerReading> {
+        if let Operation::Other(_) = operation {
+            return Some(AnswerReading::Good);
+        }
         answer(document.get("message"), document.get("finish_reason"))
     }
 

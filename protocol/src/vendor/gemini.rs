@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use http::HeaderMap;
-use lanekeeper_model::gateway::ErrorMeaning;
+use lanekeeper_model::gateway::{BaseUrl, ErrorMeaning};
 use memchr::memmem::Finder;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -124,7 +124,11 @@ impl Vendor for Gemini {
             Operation::CountTokens => "countTokens",
             Operation::Embeddings => "embedContent",
             Operation::EmbeddingsBatch => "batchEmbedContents",
+            Operation::Other(path) => return path::below(base, "v1beta", path),
         };
+        if base.ends_with(BaseUrl::MODEL_PLACEHOLDER) {
+            return format!("{base}:{operation}");
+        }
         let model = path::encode(model.strip_prefix("models/").unwrap_or(model));
         path::below(base, "v1beta", &format!("models/{model}:{operation}"))
     }
@@ -212,6 +216,7 @@ impl Vendor for Gemini {
             Operation::Embeddings | Operation::EmbeddingsBatch => {
                 good(document.get("embedding").or(document.get("embeddings")))
             }
+            Operation::Other(_) => Some(AnswerReading::Good),
             Operation::Chat | Operation::ChatStream | Operation::Completions => {
                 answer::whole(document.get("candidates"), document.get("promptFeedback"))
             }

@@ -1,4 +1,4 @@
-//! OpenAI's chat completions, completions and embeddings, and the many services that speak the same.
+//! OpenAI's chat completions, completions, embeddings and smaller endpoints, and the many services that speak the same.
 
 mod glance;
 mod plain;
@@ -50,6 +50,11 @@ impl Vendor for OpenAi {
             Operation::Chat,
             Operation::Completions,
             Operation::Embeddings,
+            Operation::Other("moderations"),
+            Operation::Other("images/generations"),
+            Operation::Other("audio/speech"),
+            // Not OpenAI's own, but of many services that speak its protocol.
+            Operation::Other("rerank"),
         ]
     }
 
@@ -60,6 +65,9 @@ impl Vendor for OpenAi {
             "/v1/embeddings" => Operation::Embeddings,
             "/v1/models" => Operation::Models,
             _ => {
+                if let Some(operation) = super::other(self.operations(), "v1", path) {
+                    return Some((operation, None));
+                }
                 // A colon may be part of a name.
                 let name = path.strip_prefix("/v1/models/")?;
                 return (!name.is_empty()).then(|| (Operation::Models, Some(path::decode(name))));
@@ -73,6 +81,7 @@ impl Vendor for OpenAi {
             Operation::Completions => "completions",
             Operation::Embeddings | Operation::EmbeddingsBatch => "embeddings",
             Operation::Models => "models",
+            Operation::Other(path) => path,
             Operation::Chat | Operation::ChatStream | Operation::CountTokens => "chat/completions",
         };
         path::below_any_version(base, "v1", operation)
@@ -126,6 +135,7 @@ impl Vendor for OpenAi {
             Operation::Models => {
                 parsed::<Vec<&RawValue>>(document.get("data")).map(|_| AnswerReading::Good)
             }
+            Operation::Other(_) => Some(AnswerReading::Good),
             Operation::Chat
             | Operation::ChatStream
             | Operation::Completions

@@ -42,7 +42,11 @@ impl Vendor for Responses {
     }
 
     fn operations(&self) -> &'static [Operation] {
-        &[Operation::Chat]
+        &[
+            Operation::Chat,
+            Operation::Other("responses/compact"),
+            Operation::Other("responses/input_tokens"),
+        ]
     }
 
     fn chat_name(&self) -> &'static str {
@@ -50,11 +54,20 @@ impl Vendor for Responses {
     }
 
     fn route<'a>(&self, path: &'a str) -> Option<(Operation, Option<Cow<'a, str>>)> {
-        (path == "/v1/responses").then_some((Operation::Chat, None))
+        let operation = if path == "/v1/responses" {
+            Operation::Chat
+        } else {
+            super::other(self.operations(), "v1", path)?
+        };
+        Some((operation, None))
     }
 
-    fn endpoint(&self, base: &str, _operation: Operation, _model: &str) -> String {
-        path::below_any_version(base, "v1", "responses")
+    fn endpoint(&self, base: &str, operation: Operation, _model: &str) -> String {
+        let operation = match operation {
+            Operation::Other(path) => path,
+            _ => "responses",
+        };
+        path::below_any_version(base, "v1", operation)
     }
 
     fn key_header(&self) -> (&'static str, &'static str) {
@@ -99,7 +112,10 @@ impl Vendor for Responses {
         run_of(without(raw, &[]), |frame| self.is_plain(frame))
     }
 
-    fn answer(&self, _operation: Operation, document: &Fields<'_>) -> Option<AnswerReading> {
+    fn answer(&self, operation: Operation, document: &Fields<'_>) -> Option<AnswerReading> {
+        if let Operation::Other(_) = operation {
+            return Some(AnswerReading::Good);
+        }
         let output = document.get("output");
         let is_incomplete =
             { document.get("status") }.is_some_and(|status| status.get() == "\"incomplete\"");

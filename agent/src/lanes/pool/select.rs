@@ -242,7 +242,7 @@ impl Pool {
     fn may_serve(&self, member: &Member, demand: &Demand<'_>) -> bool {
         member.weight > 0.0
             && !member.excluded
-            && member.lane.provider.protocol == demand.protocol
+            && member.lane.provider.protocols.speaks(demand.protocol)
             && member.large_enough(demand.larger_than)
             && member.lane.state.has_budget()
             && member

@@ -13,8 +13,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{
-    self, Failover, FleetMode, Gateway, OnAuthDown, OnExhausted, Protocol, Scheme, SecretRef,
-    Strategy, UpstreamCredentials,
+    self, Failover, FleetMode, Gateway, OnAuthDown, OnExhausted, Protocol, Protocols, Scheme,
+    SecretRef, Strategy, UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use lanekeeper_protocol::{Dialect, endpoint, vendor};
@@ -27,7 +27,8 @@ use std::time::Duration;
 /// The failover budget of direct routes, which have no pool to say otherwise.
 const DIRECT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Compiles `gateway`. Cells, permits, budgets and counts of names that stay are kept.
+/// Compiles `gateway`. Cells, permits, budgets and counts of names that stay are kept, but for the
+/// cells of what is at another base URL now.
 pub(crate) fn compile(
     gateway: &Gateway,
     applied: Applied,
@@ -35,6 +36,7 @@ pub(crate) fn compile(
     live: &mut Live,
     wiring: &Wiring<'_>,
 ) -> Snapshot {
+    live.forget_moved(gateway, wiring.metrics);
     let providers: BTreeMap<&ProviderName, Arc<Provider>> = gateway
         .providers
         .values()
@@ -101,7 +103,7 @@ fn compile_provider(
 ) -> Arc<Provider> {
     Arc::new(Provider {
         name: provider.name.clone(),
-        protocol: provider.protocols.primary(),
+        protocols: provider.protocols.clone(),
         target: compile_target(provider, wiring.proxies),
         error_map: provider.error_map.clone(),
         empty_answer: provider.empty_answer,
@@ -111,7 +113,7 @@ fn compile_provider(
             live.provider_cells(
                 &provider.name,
                 policy,
-                &endpoint_names(provider.protocols.primary()),
+                &endpoint_names(&provider.protocols),
                 wiring,
             )
         }),
@@ -168,7 +170,7 @@ fn compile_lane(
     live: &mut Live,
     wiring: &Wiring<'_>,
 ) -> Lane {
-    let endpoints_of = endpoint_names(provider.protocol);
+    let endpoints_of = endpoint_names(&provider.protocols);
     let direct = (&PoolName::direct(), &gateway.direct_breaker);
     let pooled = gateway
         .pools
@@ -195,18 +197,21 @@ fn compile_lane(
     }
 }
 
-/// The operations a protocol has.
-fn dialects(protocol: Protocol) -> impl Iterator<Item = Dialect> {
-    let vendor = vendor(protocol);
-    { vendor.operations().iter() }.map(move |operation| Dialect::new(vendor, *operation))
+/// The operations of a provider's protocols.
+fn dialects(protocols: &Protocols) -> impl Iterator<Item = Dialect> {
+    protocols.iter().map(vendor).flat_map(|vendor| {
+        { vendor.operations().iter() }.map(move |operation| Dialect::new(vendor, *operation))
+    })
 }
 
-/// The names of a protocol's operations, for cells of their own.
-fn endpoint_names(protocol: Protocol) -> Vec<&'static str> {
-    let mut names: Vec<_> = dialects(protocol)
-        .map(|dialect| dialect.endpoint_name())
-        .collect();
-    names.dedup();
+/// The names of the operations, for cells of their own. Those of the primary protocol come first.
+fn endpoint_names(protocols: &Protocols) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for name in dialects(protocols).map(Dialect::endpoint_name) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     names
 }
 
@@ -214,9 +219,10 @@ fn endpoints(provider: &Provider, model: &str, gateway: &Gateway) -> Vec<(Dialec
     let Some(declared) = gateway.providers.get(&provider.name) else {
         return Vec::new();
     };
-    dialects(provider.protocol)
+    dialects(&provider.protocols)
         .filter_map(|dialect| {
             let path = endpoint::path(&declared.base_url.path_prefix, dialect, model);
+            let path = endpoint::with_parameters(path, &declared.query);
             Some((dialect, path.parse().ok()?))
         })
         .collect()
@@ -237,7 +243,7 @@ fn direct_route(
                 &name,
                 &declared.name,
                 &gateway.direct_breaker,
-                &endpoint_names(lane.provider.protocol),
+                &endpoint_names(&lane.provider.protocols),
                 wiring,
             ),
             weight: 1.0,
@@ -279,7 +285,7 @@ fn compile_pool(
         .iter()
         .filter_map(|member| {
             let lane = lanes.get(&member.lane)?;
-            let endpoints = endpoint_names(lane.provider.protocol);
+            let endpoints = endpoint_names(&lane.provider.protocols);
             Some(Member {
                 lane: Arc::clone(lane),
                 cells: live.cells(&pool.name, &member.lane, &pool.breaker, &endpoints, wiring),
@@ -335,13 +341,14 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
                 "pools.{name}.fleet.mode act is not served by this version; behaves as observe"
             ));
         }
-        let protocols: BTreeSet<&str> = pool
+        let spoken: BTreeSet<BTreeSet<&str>> = pool
             .members
             .iter()
             .filter_map(|member| gateway.providers.get(&member.provider))
-            .map(|provider| provider.protocols.primary().as_str())
+            .map(|provider| provider.protocols.iter().map(Protocol::as_str).collect())
             .collect();
-        if protocols.len() > 1 {
+        if spoken.len() > 1 {
+            let protocols: BTreeSet<&str> = spoken.into_iter().flatten().collect();
             found.push(format!(
                 "pools.{name} mixes protocols ({}); without translation each caller is served only \
                  by members that speak its own",

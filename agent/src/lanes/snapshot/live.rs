@@ -8,9 +8,10 @@ use crate::lanes::pool::PoolState;
 use crate::observe::metrics::{CellSeries, Metrics};
 use crate::upstream::ProxyEnvironment;
 use lanekeeper_breaker::Policy;
-use lanekeeper_model::gateway::{Gateway, Lane};
+use lanekeeper_model::gateway::{BaseUrl, Gateway, Lane};
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use std::collections::{HashMap, HashSet};
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::Notify;
@@ -26,6 +27,7 @@ pub(crate) struct Live {
     pools: HashMap<PoolName, Arc<PoolState>>,
     clients: HashMap<String, Arc<ClientLoad>>,
     fingerprints: HashMap<ProviderName, [u8; 32]>,
+    places: Places,
     /// The overrides and advisories in force.
     pub(crate) overrides: ActiveOverrides,
 }
@@ -38,6 +40,42 @@ type Endpoint = Option<&'static str>;
 struct Named {
     cells: HashSet<(PoolName, LaneName, Endpoint)>,
     provider_cells: HashSet<(ProviderName, Endpoint)>,
+}
+
+/// Where each lane and provider of the latest revision is.
+#[derive(Default)]
+struct Places {
+    lanes: HashMap<LaneName, BaseUrl>,
+    providers: HashMap<ProviderName, BaseUrl>,
+}
+
+impl Places {
+    fn of(gateway: &Gateway) -> Self {
+        let at = |provider: &ProviderName| {
+            let provider = gateway.providers.get(provider)?;
+            Some(provider.base_url.clone())
+        };
+        let lanes = { gateway.lanes.values() }
+            .filter_map(|lane| Some((lane.name.clone(), at(&lane.provider)?)));
+        let providers = { gateway.providers.keys() }
+            .filter_map(|provider| Some((provider.clone(), at(provider)?)));
+        Self {
+            lanes: lanes.collect(),
+            providers: providers.collect(),
+        }
+    }
+}
+
+/// True when `name` was elsewhere before.
+fn has_moved<N: Eq + Hash>(
+    before: &HashMap<N, BaseUrl>,
+    now: &HashMap<N, BaseUrl>,
+    name: &N,
+) -> bool {
+    match (before.get(name), now.get(name)) {
+        (Some(before), Some(now)) => before != now,
+        (None, _) | (_, None) => false,
+    }
 }
 
 /// What new state is wired to.
@@ -147,6 +185,28 @@ impl Live {
     /// The running count of a client.
     pub(crate) fn client(&mut self, name: &str) -> Arc<ClientLoad> {
         Arc::clone(self.clients.entry(name.to_owned()).or_default())
+    }
+
+    /// Drops the cells of every lane and provider that is at another base URL than in the revision
+    /// before: what was found out about one place says nothing about another. Permits, budgets and
+    /// counts belong to the name and stay.
+    pub(crate) fn forget_moved(&mut self, gateway: &Gateway, metrics: &Metrics) {
+        let before = std::mem::replace(&mut self.places, Places::of(gateway));
+        let now = &self.places;
+        self.cells.retain(|(_, lane, _), cell| {
+            let moved = has_moved(&before.lanes, &now.lanes, lane);
+            if let (true, Some(series)) = (moved, cell.series()) {
+                metrics.remove_series(series);
+            }
+            !moved
+        });
+        self.provider_cells.retain(|(provider, _), cell| {
+            let moved = has_moved(&before.providers, &now.providers, provider);
+            if let (true, Some(series)) = (moved, cell.series()) {
+                metrics.remove_series(series);
+            }
+            !moved
+        });
     }
 
     /// Remembers a provider's credential. True when it replaces a different one.

@@ -7,7 +7,6 @@ use super::death::{Death, speaks_for_itself};
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::frame::{self, FrameKind};
 use lanekeeper_protocol::sse::{self, SseReader};
-use lanekeeper_protocol::vendor;
 use lanekeeper_protocol::verdict::{Rules, Verdict};
 
 /// What became of a frame.
@@ -69,7 +68,7 @@ impl Relay {
         if attempt.trace().is_some() {
             return;
         }
-        let run = frame::plain_run(vendor(attempt.lane().provider.protocol), reader.ahead());
+        let run = frame::plain_run(self.origin.dialect.vendor(), reader.ahead());
         if run > 0 {
             reader.keep_ahead(run);
             self.silence.end();
@@ -93,10 +92,9 @@ impl Relay {
         }
         let kind = match &self.books {
             Some((attempt, _)) => {
-                let provider = &attempt.lane().provider;
                 let rules = Rules {
-                    vendor: vendor(provider.protocol),
-                    error_map: &provider.error_map,
+                    vendor: self.origin.dialect.vendor(),
+                    error_map: &attempt.lane().provider.error_map,
                     passthrough: self.origin.passthrough,
                 };
                 if self.awaits_content {
