@@ -135,6 +135,11 @@ impl Plane {
         self.shared.served.any_lane_usable()
     }
 
+    /// True while some pool has a member that can be selected.
+    pub fn has_usable_pool(&self) -> bool {
+        self.shared.served.has_usable_pool()
+    }
+
     /// Counts a revision that was refused.
     pub fn config_rejected(&self) {
         self.shared.served.metrics().config_rejected();

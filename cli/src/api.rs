@@ -203,6 +203,16 @@ pub(crate) fn with_message(path: &str, message: Option<&str>) -> String {
     }
 }
 
+/// A path of a write to a document, with the word that it may leave the gateway without any usable
+/// pool.
+pub(crate) fn with_allow_empty(path: &str, allow_empty: bool) -> String {
+    if !allow_empty {
+        return path.to_owned();
+    }
+    let sign = if path.contains('?') { '&' } else { '?' };
+    format!("{path}{sign}allow_empty=true")
+}
+
 /// The problem document of an error answer, in lines for a person.
 async fn refused(status: StatusCode, answer: Response) -> Failure {
     let kind = match status {

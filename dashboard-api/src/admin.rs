@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod circuit_breaker;
 pub(crate) mod config;
 pub(crate) mod control_epoch;
+mod empty;
 pub(crate) mod gateways;
 pub(crate) mod identities;
 pub(crate) mod join_tokens;
@@ -39,6 +40,30 @@ pub(crate) struct PageQuery {
 pub(crate) struct ChangeQuery {
     /// Why the change is made; kept with the revision and in the audit trail.
     message: Option<String>,
+}
+
+/// What the query of a write to a gateway's document may hold.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DocumentChangeQuery {
+    /// Why the change is made; kept with the revision and in the audit trail.
+    message: Option<String>,
+    /// True takes the change also when it leaves a gateway that serves without any usable pool.
+    /// Default false.
+    #[param(value_type = Option<bool>)]
+    allow_empty: Option<String>,
+}
+
+/// A parameter that is true or false; false when it is left out.
+fn flag(name: &str, value: Option<&str>) -> Result<bool, Error> {
+    match value {
+        None | Some("false") => Ok(false),
+        Some("true") => Ok(true),
+        Some(_) => Err(Error::InvalidParameter {
+            name: name.to_owned(),
+            reason: "must be true or false".to_owned(),
+        }),
+    }
 }
 
 /// The record of a change by `caller`, now.

@@ -96,6 +96,12 @@ pub(crate) enum Error {
          ETag, or *"
     )]
     GatewayInUse { live: usize },
+    /// The document would leave a gateway that serves without any usable pool.
+    #[error(
+        "this would leave the gateway without any usable pool, and every call would fail: send \
+         allow_empty to do it anyway"
+    )]
+    EmptyGateway { pointer: &'static str },
     /// An order would leave pools without a member that takes requests.
     #[error(
         "this would leave no usable member in {} pool(s): send \"allow_empty\": true to do it anyway",
@@ -207,6 +213,10 @@ impl Error {
         match self {
             Self::InvalidBody(faults) => faults.clone(),
             Self::InvalidDocument(problems) => problems.iter().cloned().map(Fault::from).collect(),
+            Self::EmptyGateway { pointer } => {
+                let message = "no pool would have a member that can be selected";
+                vec![Fault::at(*pointer, self.code(), message)]
+            }
             Self::LastUsableMember(pools) => pools
                 .iter()
                 .map(|pool| {

@@ -79,6 +79,7 @@ impl Error {
             Self::MalformedJson { .. } => (StatusCode::BAD_REQUEST, "malformed_json"),
             Self::InvalidBody(_) => (StatusCode::BAD_REQUEST, "invalid_body"),
             Self::InvalidDocument(_) => (StatusCode::BAD_REQUEST, "invalid_document"),
+            Self::EmptyGateway { .. } => (StatusCode::BAD_REQUEST, "empty_gateway"),
             Self::UnknownParameter { .. } => (StatusCode::BAD_REQUEST, "unknown_parameter"),
             Self::InvalidParameter { .. } => (StatusCode::BAD_REQUEST, "invalid_parameter"),
             Self::InvalidHeader { .. } => (StatusCode::BAD_REQUEST, "invalid_header"),

@@ -10,6 +10,7 @@
 mod admin;
 mod agents;
 mod description;
+mod empty;
 mod enrolment;
 mod fleet;
 mod idempotency;

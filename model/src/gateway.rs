@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lanekeeper_breaker::Policy;
+use serde_json::Value;
 
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
 pub use crate::spec::{
@@ -58,6 +59,13 @@ impl Gateway {
             .any(|pool| pool.usable_members().next().is_some())
     }
 
+    /// Whether any pool of a stored document has a member that could be selected, as far as it can
+    /// be read: later rules may refuse what was once accepted.
+    pub fn document_has_usable_pool(document: &Value) -> bool {
+        let pools = document.get("pools").and_then(Value::as_object);
+        pools.into_iter().flatten().any(|(_, pool)| is_usable(pool))
+    }
+
     /// The pool of the first route that matches a name nobody declared.
     pub fn route(&self, name: &str) -> Option<&PoolName> {
         let route = self.routes.iter().find(|it| it.pattern.matches(name))?;
@@ -89,6 +97,20 @@ impl Gateway {
         cells.sort();
         cells
     }
+}
+
+/// Whether a pool of a document has a member that could be selected.
+fn is_usable(pool: &Value) -> bool {
+    let exclusions = pool
+        .pointer("/failover/exclusions")
+        .and_then(Value::as_array);
+    let is_excluded = |target: &Value| exclusions.is_some_and(|it| it.contains(target));
+    let members = pool.get("members").and_then(Value::as_array);
+    members.into_iter().flatten().any(|member| {
+        let weight = member.get("weight").and_then(Value::as_f64);
+        weight.is_none_or(|weight| weight > 0.0)
+            && member.get("target").is_some_and(|it| !is_excluded(it))
+    })
 }
 
 /// A lane: one model on one provider.

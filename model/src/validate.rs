@@ -30,6 +30,7 @@ mod reach;
 mod route;
 mod salvage;
 mod secret;
+mod unserved;
 
 /// Most pools of a gateway.
 pub(crate) const POOLS_MAX: usize = 2_000;
@@ -74,6 +75,7 @@ pub(crate) fn resolve(document: &Value, problems: &mut Vec<Problem>) -> Option<G
         &mut report,
     );
     fallback::refuse_cycles(&parts.fallbacks(), &mut report);
+    unserved::refuse(document, &mut report);
     let clients = parts.clients(&known, &mut report);
     let routes = parts.routes(&known, &mut report);
     let cors = parts.cors(&mut report);

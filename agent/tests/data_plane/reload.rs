@@ -161,17 +161,13 @@ async fn new_content_of_a_secret_turns_an_auth_failure_into_probe_now() {
 }
 
 #[tokio::test]
-async fn parts_of_the_document_that_are_not_served_are_reported() {
+async fn fields_that_are_not_served_are_refused_by_name() {
     let a = Upstream::start(completion("a")).await;
     let document = Document::new().lane("a", &a).pool("fleet: {mode: act}");
-    let agent = Agent::start(&document.yaml()).await;
-    let problems = agent.apply(&document.yaml());
+    let problems = lanekeeper_model::document::check_yaml(&document.yaml()).unwrap_err();
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(
-        problems
-            .iter()
-            .all(|problem| problem.contains("is not served by this version"))
-    );
+    assert!(problems[0].pointer.ends_with("/fleet/mode"), "{problems:?}");
+    assert_eq!(problems[0].code, "not_served");
 }
 
 #[tokio::test]

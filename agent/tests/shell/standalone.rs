@@ -62,6 +62,23 @@ async fn a_good_change_is_applied_and_a_bad_one_is_refused() {
 }
 
 #[tokio::test]
+async fn a_change_that_leaves_no_usable_pool_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = write(dir.path(), "edge.yaml", 1);
+    let agent = Agent::start(standalone(&file)).await;
+    std::fs::write(&file, "gateway: edge\n").unwrap();
+    eventually(async || {
+        let problems = agent.stats().await["agent"]["problems"].to_string();
+        problems.contains("no pool has a member that can be selected")
+    })
+    .await;
+    assert_eq!(agent.revision().await, 1);
+    write(dir.path(), "edge.yaml", 2);
+    agent.serves(2).await;
+    agent.stop().await;
+}
+
+#[tokio::test]
 async fn sighup_judges_the_file_again_and_refusals_are_counted() {
     let dir = tempfile::tempdir().unwrap();
     let file = write(dir.path(), "edge.yaml", 1);

@@ -106,6 +106,9 @@ pub(crate) struct ApplyArguments {
     /// Only let the server check it
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Take it also when it leaves a gateway that serves without any usable pool
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// Wait until every live agent has applied it
     #[arg(long)]
     pub(crate) wait: bool,

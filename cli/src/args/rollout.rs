@@ -69,6 +69,9 @@ pub(crate) struct StartArguments {
     /// In stages by the default plan: 10 % of the agents, then all
     #[arg(long, conflicts_with = "plan")]
     pub(crate) staged: bool,
+    /// Take it also when it leaves a gateway that serves without any usable pool
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// Why, for the audit trail
     #[arg(long)]
     pub(crate) message: Option<String>,
@@ -85,6 +88,9 @@ pub(crate) struct RollbackArguments {
     pub(crate) gateway: String,
     /// The revision whose content is restored, as a new revision
     pub(crate) revision: u64,
+    /// Take it also when it leaves a gateway that serves without any usable pool
+    #[arg(long)]
+    pub(crate) allow_empty: bool,
     /// Why, for the audit trail
     #[arg(long)]
     pub(crate) message: Option<String>,

@@ -1,7 +1,7 @@
 //! `lanekeeper apply`
 
 use super::document;
-use crate::api::{Api, segment};
+use crate::api::{Api, segment, with_allow_empty};
 use crate::args::{ApplyArguments, Format};
 use crate::exit::{Failure, Kind};
 use crate::{clock, output};
@@ -17,12 +17,13 @@ pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
     let api = Api::new(&arguments.api)?;
     let mut results = Vec::new();
     let mut failed = None;
+    let allow_empty = arguments.allow_empty;
     for checked in &documents {
         let gateway = checked.gateway.name.to_string();
         let done = if arguments.dry_run {
-            dry_run(&api, &gateway, &checked.document).await
+            dry_run(&api, &gateway, &checked.document, allow_empty).await
         } else {
-            write(&api, &gateway, &checked.document).await
+            write(&api, &gateway, &checked.document, allow_empty).await
         };
         match done {
             Ok(result) => {
@@ -76,8 +77,14 @@ fn print(results: &[(String, Value)], is_list: bool, format: Format) -> Result<(
     Ok(())
 }
 
-async fn dry_run(api: &Api, gateway: &str, document: &Value) -> Result<Value, Failure> {
+async fn dry_run(
+    api: &Api,
+    gateway: &str,
+    document: &Value,
+    allow_empty: bool,
+) -> Result<Value, Failure> {
     let path = format!("/admin/v1/gateways/{}/config/validate", segment(gateway));
+    let path = with_allow_empty(&path, allow_empty);
     let answer = api.post(&path, document).await?.body;
     if answer.get("valid") == Some(&Value::Bool(true)) {
         return Ok(json!({"gateway": gateway, "action": "would be accepted"}));
@@ -88,16 +95,27 @@ async fn dry_run(api: &Api, gateway: &str, document: &Value) -> Result<Value, Fa
     ))
 }
 
-async fn write(api: &Api, gateway: &str, document: &Value) -> Result<Value, Failure> {
+async fn write(
+    api: &Api,
+    gateway: &str,
+    document: &Value,
+    allow_empty: bool,
+) -> Result<Value, Failure> {
     let path = format!("/admin/v1/gateways/{}/config", segment(gateway));
     let Some(current) = api.find(&path).await? else {
-        let answer = api.post("/admin/v1/gateways", document).await?;
+        let answer = api
+            .post(
+                &with_allow_empty("/admin/v1/gateways", allow_empty),
+                document,
+            )
+            .await?;
         return Ok(done(gateway, "created", number(answer.etag.as_deref())));
     };
     let etag = current.etag.unwrap_or_default();
     if content_hash(&current.body) == content_hash(document) {
         return Ok(done(gateway, "unchanged", number(Some(&etag))));
     }
+    let path = with_allow_empty(&path, allow_empty);
     let answer = api.put(&path, document, &etag).await?;
     Ok(done(gateway, "changed", number(answer.etag.as_deref())))
 }

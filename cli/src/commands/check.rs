@@ -4,7 +4,12 @@ use super::document;
 use crate::args::{CheckArguments, Format};
 use crate::exit::{Failure, Kind};
 use crate::output;
+use lanekeeper_model::Gateway;
 use serde_json::{Value, json};
+
+/// The warning about a document without any pool that could serve.
+const NO_USABLE_POOL: &str = "warning: no pool has a member that can be selected; where the gateway \
+                              serves already, it is refused without --allow-empty";
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     let text = document::read(&arguments.file)?;
@@ -20,6 +25,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
                 "lanes": checked.gateway.lanes.len(),
                 "pools": checked.gateway.pools.len(),
                 "errors": [],
+                "warnings": warnings(&checked.gateway),
             }),
             Err(problems) => json!({"valid": false, "errors": problems}),
         });
@@ -48,10 +54,19 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     }
 }
 
+/// What is allowed in a document and seldom meant.
+fn warnings(gateway: &Gateway) -> Vec<&'static str> {
+    let is_empty = !gateway.has_usable_pool();
+    is_empty.then_some(NO_USABLE_POOL).into_iter().collect()
+}
+
 fn table(result: &Value) {
     let word = |name: &str| result.get(name).map(Value::to_string).unwrap_or_default();
     let (gateway, lanes, pools) = (word("gateway"), word("lanes"), word("pools"));
     output::line(&format!(
         "gateway {gateway} is valid: {lanes} lanes in {pools} pools"
     ));
+    let warnings = result.get("warnings").and_then(Value::as_array);
+    let warnings = warnings.into_iter().flatten().filter_map(Value::as_str);
+    warnings.for_each(output::hint);
 }

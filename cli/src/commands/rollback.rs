@@ -1,6 +1,6 @@
 //! `lanekeeper rollback`
 
-use crate::api::{Api, segment, with_message};
+use crate::api::{Api, segment, with_allow_empty, with_message};
 use crate::args::{Format, RollbackArguments};
 use crate::exit::Failure;
 use crate::output;
@@ -14,6 +14,7 @@ pub(crate) async fn run(arguments: RollbackArguments) -> Result<(), Failure> {
         arguments.revision
     );
     let path = with_message(&path, arguments.message.as_deref());
+    let path = with_allow_empty(&path, arguments.allow_empty);
     let written = api.post(&path, &json!({})).await?.body;
     match arguments.output {
         Format::Json => output::json(&written),

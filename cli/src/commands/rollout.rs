@@ -64,6 +64,9 @@ async fn start(arguments: &StartArguments) -> Result<(), Failure> {
     if let Some(revision) = arguments.revision {
         body.insert("revision".to_owned(), json!(revision));
     }
+    if arguments.allow_empty {
+        body.insert("allow_empty".to_owned(), json!(true));
+    }
     let plan = match &arguments.plan {
         Some(file) => Some(plan(file)?),
         None => arguments.staged.then(|| json!({"strategy": "staged"})),

@@ -1,7 +1,8 @@
 //! A gateway's document: read, replace, patch, and try without writing.
 
+use super::empty::Emptying;
 use super::structural_diff::{Difference, differences};
-use super::{ChangeQuery, change, merge_patch};
+use super::{DocumentChangeQuery, change, merge_patch};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::{Error, Fault};
@@ -13,6 +14,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
+use lanekeeper_model::Checked;
 use lanekeeper_store::{Change, Revision};
 use serde_json::Value;
 use std::borrow::Cow;
@@ -67,7 +69,7 @@ pub(crate) async fn read(
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
         ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
-        ChangeQuery
+        DocumentChangeQuery
     ),
     request_body(
         description = "The gateway document",
@@ -88,21 +90,16 @@ pub(crate) async fn replace(
     State(app): State<App>,
     caller: Caller,
     Path(gateway): Path<String>,
-    Query(query): Query<ChangeQuery>,
+    Query(query): Query<DocumentChangeQuery>,
     headers: HeaderMap,
     document: Document,
 ) -> Result<Response, Error> {
     let based_on = IfMatch::required(&headers)?;
     let checked = document.check(Some(&gateway)).await?;
-    let next = Next::Whole(&checked.document);
-    write(
-        &app,
-        &change(&caller, query.message)?,
-        &gateway,
-        &based_on,
-        next,
-    )
-    .await
+    let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
+    let change = change(&caller, query.message)?;
+    let next = Next::Whole(&checked);
+    write(&app, &change, &gateway, &based_on, emptying, next).await
 }
 
 /// Change parts of the document by a JSON merge patch: null removes a key. A patch that changes nothing
@@ -115,7 +112,7 @@ pub(crate) async fn replace(
     params(
         ("gateway" = String, Path, description = "The gateway's name"),
         ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
-        ChangeQuery
+        DocumentChangeQuery
     ),
     request_body(
         description = "A merge patch (RFC 7396)",
@@ -137,7 +134,7 @@ pub(crate) async fn patch(
     State(app): State<App>,
     caller: Caller,
     Path(gateway): Path<String>,
-    Query(query): Query<ChangeQuery>,
+    Query(query): Query<DocumentChangeQuery>,
     headers: HeaderMap,
     MergePatch(patch): MergePatch,
 ) -> Result<Response, Error> {
@@ -147,8 +144,10 @@ pub(crate) async fn patch(
         merge_patch::apply(&mut document, patch.clone());
         Ok(document)
     };
+    let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
     let change = change(&caller, query.message)?;
-    write(&app, &change, &gateway, &based_on, Next::Made(&patched)).await
+    let next = Next::Made(&patched);
+    write(&app, &change, &gateway, &based_on, emptying, next).await
 }
 
 /// Makes the next document out of the current one.
@@ -158,7 +157,7 @@ pub(super) type Make<'a> = &'a (dyn Fn(&Value) -> Result<Value, Error> + Sync);
 #[derive(Clone, Copy)]
 pub(super) enum Next<'a> {
     /// This one, which is checked.
-    Whole(&'a Value),
+    Whole(&'a Checked),
     /// The current one with a change, which is yet to be checked.
     Made(Make<'a>),
 }
@@ -171,26 +170,29 @@ pub(super) async fn write(
     change: &Change,
     gateway: &str,
     based_on: &IfMatch,
+    emptying: Emptying,
     next: Next<'_>,
 ) -> Result<Response, Error> {
     for _ in 0..ATTEMPTS {
         let current = current(app, gateway).await?;
         based_on.check(current.number)?;
-        let (document, expected) = match next {
-            Next::Whole(document) => (Cow::Borrowed(document), based_on.over(current.number)),
+        let (checked, expected) = match next {
+            Next::Whole(checked) => (Cow::Borrowed(checked), based_on.over(current.number)),
             Next::Made(make) => {
                 let document = Document::from(make(&current.document)?);
                 let checked = document.check(Some(gateway)).await?;
-                (Cow::Owned(checked.document), Some(current.number))
+                (Cow::Owned(checked), Some(current.number))
             }
         };
-        let hash = lanekeeper_model::content_hash(&document);
+        emptying.check(&current.document, &checked)?;
+        let document = &checked.document;
+        let hash = lanekeeper_model::content_hash(document);
         if hash == current.hash {
             return Ok(told(current));
         }
         let written = app
             .store
-            .write_revision(gateway, expected, &document, &hash, change)
+            .write_revision(gateway, expected, document, &hash, change)
             .await;
         match written.map_err(Error::from) {
             Ok(revision) => {
@@ -219,13 +221,23 @@ pub(crate) struct Verdict {
     errors: Vec<Fault>,
 }
 
+/// What the query of a check may hold.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct CheckQuery {
+    /// True checks as a write with it does: the document may leave the gateway without any usable
+    /// pool. Default false.
+    #[param(value_type = Option<bool>)]
+    allow_empty: Option<String>,
+}
+
 /// Check a document without writing it. The gateway need not exist.
 #[utoipa::path(
     post,
     path = "/admin/v1/gateways/{gateway}/config/validate",
     operation_id = "validate_config",
     tag = "config",
-    params(("gateway" = String, Path, description = "The gateway's name")),
+    params(("gateway" = String, Path, description = "The gateway's name"), CheckQuery),
     request_body(
         description = "The gateway document",
         content(
@@ -236,18 +248,30 @@ pub(crate) struct Verdict {
     responses((status = 200, description = "The result, valid or not", body = Verdict))
 )]
 pub(crate) async fn validate(
+    State(app): State<App>,
     Path(gateway): Path<String>,
+    Query(query): Query<CheckQuery>,
     document: Document,
 ) -> Result<axum::Json<Verdict>, Error> {
-    match document.check(Some(&gateway)).await {
-        Ok(_) => Ok(axum::Json(Verdict {
+    let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
+    let checked = match document.check(Some(&gateway)).await {
+        Ok(checked) => match app.store.current(&gateway).await? {
+            Some(current) => emptying.check(&current.document, &checked),
+            None => Ok(()),
+        },
+        Err(error) => Err(error),
+    };
+    match checked {
+        Ok(()) => Ok(axum::Json(Verdict {
             valid: true,
             errors: Vec::new(),
         })),
-        Err(Error::InvalidDocument(problems)) => Ok(axum::Json(Verdict {
-            valid: false,
-            errors: problems.into_iter().map(Fault::from).collect(),
-        })),
+        Err(error @ (Error::InvalidDocument(_) | Error::EmptyGateway { .. })) => {
+            Ok(axum::Json(Verdict {
+                valid: false,
+                errors: error.faults(),
+            }))
+        }
         Err(other) => Err(other),
     }
 }

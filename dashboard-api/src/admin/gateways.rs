@@ -1,6 +1,7 @@
 //! Gateways: list, create, show, delete.
 
-use super::{ChangeQuery, PageQuery, change};
+use super::empty::Emptying;
+use super::{ChangeQuery, DocumentChangeQuery, PageQuery, change};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::clock;
@@ -83,7 +84,7 @@ pub(crate) async fn list(
     path = "/admin/v1/gateways",
     operation_id = "create_gateway",
     tag = "gateways",
-    params(ChangeQuery),
+    params(DocumentChangeQuery),
     request_body(
         description = "The gateway document",
         content(
@@ -101,11 +102,19 @@ pub(crate) async fn list(
 pub(crate) async fn create(
     State(app): State<App>,
     caller: Caller,
-    Query(query): Query<ChangeQuery>,
+    Query(query): Query<DocumentChangeQuery>,
     document: Document,
 ) -> Result<Response, Error> {
+    let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
     let checked = document.check(None).await?;
     let name = checked.gateway.name.to_string();
+    // Agents of a gateway that was deleted go on to serve it, until it is created again.
+    if emptying == Emptying::Refused
+        && !checked.gateway.has_usable_pool()
+        && live_agents(&app, &name).await? > 0
+    {
+        return Err(Error::EmptyGateway { pointer: "/pools" });
+    }
     let hash = lanekeeper_model::content_hash(&checked.document);
     let change = change(&caller, query.message)?;
     let revision = app

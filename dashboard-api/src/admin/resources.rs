@@ -1,7 +1,8 @@
 //! One provider, lane or pool at a time. Each write is a whole new revision, checked as a whole.
 
 use super::config::{Next, write};
-use super::{ChangeQuery, change};
+use super::empty::Emptying;
+use super::{DocumentChangeQuery, change};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -44,7 +45,7 @@ type ResourcePath = (String, String, String);
         ("section" = inline(Section), Path, description = "The kind of resource"),
         ("name" = String, Path, description = "The resource's name"),
         ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
-        ChangeQuery
+        DocumentChangeQuery
     ),
     request_body(
         description = "The provider, lane or pool as it is in the document",
@@ -63,7 +64,7 @@ pub(crate) async fn put(
     State(app): State<App>,
     caller: Caller,
     Path((gateway, section, name)): Path<ResourcePath>,
-    Query(query): Query<ChangeQuery>,
+    Query(query): Query<DocumentChangeQuery>,
     headers: HeaderMap,
     Fragment(resource): Fragment,
 ) -> Result<Response, Error> {
@@ -81,8 +82,10 @@ pub(crate) async fn put(
         }
         Ok(document)
     };
+    let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
     let change = change(&caller, query.message)?;
-    write(&app, &change, &gateway, &based_on, Next::Made(&with)).await
+    let next = Next::Made(&with);
+    write(&app, &change, &gateway, &based_on, emptying, next).await
 }
 
 /// Remove one provider, lane or pool.
@@ -96,7 +99,7 @@ pub(crate) async fn put(
         ("section" = inline(Section), Path, description = "The kind of resource"),
         ("name" = String, Path, description = "The resource's name"),
         ("If-Match" = String, Header, description = "ETag of the document the change is based on"),
-        ChangeQuery
+        DocumentChangeQuery
     ),
     responses(
         (status = 200, description = "The revision that is current now; ETag names it",
@@ -111,7 +114,7 @@ pub(crate) async fn remove(
     State(app): State<App>,
     caller: Caller,
     Path((gateway, section, name)): Path<ResourcePath>,
-    Query(query): Query<ChangeQuery>,
+    Query(query): Query<DocumentChangeQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let kind = word_for(&section)?;
@@ -130,8 +133,10 @@ pub(crate) async fn remove(
             }),
         }
     };
+    let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
     let change = change(&caller, query.message)?;
-    write(&app, &change, &gateway, &based_on, Next::Made(&without)).await
+    let next = Next::Made(&without);
+    write(&app, &change, &gateway, &based_on, emptying, next).await
 }
 
 fn word_for(section: &str) -> Result<&'static str, Error> {

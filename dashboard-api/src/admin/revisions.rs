@@ -1,7 +1,8 @@
 //! A gateway's history, and the way back.
 
 use super::config::{current, told};
-use super::{ChangeQuery, PageQuery, change};
+use super::empty::Emptying;
+use super::{DocumentChangeQuery, PageQuery, change};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::error::Error;
@@ -104,11 +105,11 @@ pub(crate) async fn read(
         ("gateway" = String, Path, description = "The gateway's name"),
         ("revision" = u64, Path, description = "The revision to go back to"),
         ("If-Match" = Option<String>, Header, description = "Only if this is the current revision"),
-        ChangeQuery
+        DocumentChangeQuery
     ),
     responses(
         (status = 200, description = "The new revision; ETag names it", body = RevisionInfo),
-        (status = 400, description = "The old document breaks a rule that came later"),
+        (status = 400, description = "The old document breaks a rule that came later, or has no usable pool"),
         (status = 412, description = "Another revision is current"),
     )
 )]
@@ -116,16 +117,18 @@ pub(crate) async fn roll_back(
     State(app): State<App>,
     caller: Caller,
     Path((gateway, number)): Path<(String, u64)>,
-    Query(query): Query<ChangeQuery>,
+    Query(query): Query<DocumentChangeQuery>,
     headers: HeaderMap,
 ) -> Result<Response, Error> {
     let based_on = IfMatch::of(&headers)?.unwrap_or(IfMatch::Any);
+    let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
     let target = find(&app, &gateway, number).await?;
     let current = current(&app, &gateway).await?;
     based_on.check(current.number)?;
     let checked = Document::from(target.document)
         .check(Some(&gateway))
         .await?;
+    emptying.check(&current.document, &checked)?;
     let message = query
         .message
         .unwrap_or_else(|| format!("roll back to revision {number}"));

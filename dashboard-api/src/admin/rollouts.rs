@@ -155,6 +155,7 @@ pub(crate) async fn start(
         plan,
         content,
         message,
+        emptying,
     } = form::read(body)?;
     let based_on = match content {
         form::Content::Document(_) => IfMatch::required(&headers)?,
@@ -173,6 +174,9 @@ pub(crate) async fn start(
     let checked = Document::from(document)
         .check(Some(&gateway))
         .await
+        .map_err(form::in_document)?;
+    emptying
+        .check(&current.document, &checked)
         .map_err(form::in_document)?;
     let hash = lanekeeper_model::content_hash(&checked.document);
     let start = RolloutStart {

@@ -83,6 +83,16 @@ impl Served {
             .any(|lane| stats::is_usable(lane, now))
     }
 
+    /// True while some pool has a member that can be selected.
+    pub(crate) fn has_usable_pool(&self) -> bool {
+        self.snapshot
+            .load()
+            .iter()
+            .flat_map(|snapshot| snapshot.pools.values())
+            .flat_map(|pool| &pool.members)
+            .any(|member| member.weight > 0.0 && !member.excluded)
+    }
+
     /// Sets the gauges that are only worth their cost when somebody reads them.
     pub(crate) fn set_gauges(&self) {
         let metrics = &self.metrics;

@@ -13,8 +13,8 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{
-    self, Failover, FleetMode, Gateway, OnAuthDown, OnExhausted, Protocol, Protocols, Scheme,
-    SecretRef, Strategy, UpstreamCredentials,
+    self, Failover, Gateway, OnAuthDown, OnExhausted, Protocol, Protocols, Scheme, SecretRef,
+    Strategy, UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use lanekeeper_protocol::{Dialect, endpoint, vendor};
@@ -336,11 +336,6 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
     let mut found = Vec::new();
     for pool in gateway.pools.values() {
         let name = &pool.name;
-        if pool.fleet.mode == FleetMode::Act {
-            found.push(format!(
-                "pools.{name}.fleet.mode act is not served by this version; behaves as observe"
-            ));
-        }
         let spoken: BTreeSet<BTreeSet<&str>> = pool
             .members
             .iter()

@@ -15,7 +15,7 @@ use crate::request::relay::{Origin, Relay};
 use crate::request::reply::{self, Body};
 use http::{HeaderMap, Response};
 use lanekeeper_breaker::CauseKind;
-use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown};
+use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, Protocol};
 use lanekeeper_protocol::error_body::ErrorKind;
 use lanekeeper_protocol::headers;
 use lanekeeper_protocol::verdict::{Disposition, Verdict};
@@ -180,7 +180,9 @@ impl Route<'_> {
             Disposition::HardDownAuth => Last::Auth,
             Disposition::Transient => {
                 if self.pool.relays_last_error {
-                    let fit = answer.filter(|answer| may_relay(answer, member));
+                    let fit = answer.filter(|answer| {
+                        may_relay(answer, member, self.job.asked.dialect.protocol())
+                    });
                     self.progress.last_answer = fit.map(Box::new);
                 }
                 match verdict.status {
@@ -254,14 +256,14 @@ impl Route<'_> {
 
 /// True for a failure that the caller may see in the lane's own words: an error, short, and nothing
 /// about the gateway's account or with its key in it.
-fn may_relay(answer: &Answer, member: &Member) -> bool {
+fn may_relay(answer: &Answer, member: &Member, protocol: Protocol) -> bool {
     let status = answer.head.status;
     let is_error = status.is_client_error() || status.is_server_error();
     let is_of_account = matches!(status.as_u16(), 401..=403 | 407);
     let AnswerBody::Whole(bytes) = &answer.body else {
         return false;
     };
-    let headers = member.lane.provider.credential.headers();
+    let headers = member.lane.provider.credential.headers(protocol);
     is_error
         && !is_of_account
         && bytes.len() <= RELAYED_MAX_BYTES

@@ -112,6 +112,9 @@ fn take(
             status.clear(Topic::Config);
             return;
         }
+        Ok(document) if plane.has_usable_pool() && !document.checked.gateway.has_usable_pool() => {
+            Err("no pool has a member that can be selected; restart to serve it anyway".to_owned())
+        }
         Ok(document) => {
             let revision = applied.map_or(1, |it| it.revision.saturating_add(1));
             adopter

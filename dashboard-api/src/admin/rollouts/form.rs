@@ -1,12 +1,13 @@
 //! The body that starts a rollout.
 
+use crate::admin::empty::Emptying;
 use crate::error::{Error, Fault};
 use crate::input::body::escape;
 use lanekeeper_model::Problem;
 use lanekeeper_model::rollout::RolloutPlan;
 use serde_json::{Map, Value};
 
-const FIELDS: &[&str] = &["plan", "revision", "document", "message"];
+const FIELDS: &[&str] = &["plan", "revision", "document", "message", "allow_empty"];
 
 /// What to roll out: a document, or an earlier revision's content.
 #[derive(utoipa::ToSchema)]
@@ -22,6 +23,8 @@ pub(crate) struct StartForm {
     document: Option<Value>,
     /// Why; kept with the revision and in the audit trail.
     message: Option<String>,
+    /// True takes the content also when it leaves a gateway that serves without any usable pool.
+    allow_empty: Option<bool>,
 }
 
 /// A rollout to start.
@@ -29,6 +32,7 @@ pub(super) struct Start {
     pub(super) plan: Option<RolloutPlan>,
     pub(super) content: Content,
     pub(super) message: Option<String>,
+    pub(super) emptying: Emptying,
 }
 
 /// What is to be rolled out.
@@ -68,6 +72,18 @@ pub(super) fn read(body: Value) -> Result<Start, Error> {
             None
         }
     });
+    let emptying = match take(&mut given, "allow_empty") {
+        None => Emptying::Refused,
+        Some(Value::Bool(is_allowed)) => is_allowed.into(),
+        Some(_) => {
+            faults.push(Fault::at(
+                "/allow_empty",
+                "wrong_type",
+                "must be true or false",
+            ));
+            Emptying::Refused
+        }
+    };
     let document = take(&mut given, "document");
     let content = match (document, take(&mut given, "revision")) {
         (Some(document), None) => Some(Content::Document(document)),
@@ -90,6 +106,7 @@ pub(super) fn read(body: Value) -> Result<Start, Error> {
             plan,
             content,
             message,
+            emptying,
         }),
         Some(_) | None => Err(Error::InvalidBody(faults)),
     }
@@ -114,6 +131,9 @@ pub(super) fn in_document(error: Error) -> Error {
                 .map(|problem| below("/document", problem))
                 .collect(),
         ),
+        Error::EmptyGateway { .. } => Error::EmptyGateway {
+            pointer: "/document/pools",
+        },
         other => other,
     }
 }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{accepted, refused};
+use super::{accepted, problems, refused, with};
+use crate::Gateway;
+use crate::document::check_json;
 use crate::gateway::{Auth, Cors, Protocol, Proxy};
 use crate::spec::{HeaderValue, SecretRef};
 
@@ -59,14 +61,51 @@ fn authentication_has_the_fields_of_its_kind() {
     };
     assert_eq!(accepted(at, header).providers["p"].auth, expected);
     let kind = |kind: &str| json!({ "kind": kind });
-    assert_eq!(
-        accepted(at, kind("google")).providers["p"].auth,
-        Auth::Google
-    );
     refused(at, kind("header"), at, "missing_key");
-    refused(at, kind("aws"), at, "missing_key");
+    // Both kinds are refused as not served besides what is wrong with them.
+    let codes = |value| {
+        let found = problems(&with(at, value)).into_iter();
+        found.map(|it| (it.pointer, it.code)).collect::<Vec<_>>()
+    };
+    let owned = |pointer: &str, code: &str| (pointer.to_owned(), code.to_owned());
+    let not_served = owned("/providers/p/auth/kind", "not_served");
+    assert_eq!(
+        codes(kind("aws")),
+        [owned(at, "missing_key"), not_served.clone()]
+    );
     let useless = json!({"kind": "google", "region": "eu"});
-    refused(at, useless, "/providers/p/auth/region", "without_effect");
+    let without_effect = owned("/providers/p/auth/region", "without_effect");
+    assert_eq!(codes(useless), [not_served, without_effect]);
+}
+
+#[test]
+fn fields_without_effect_yet_are_refused_by_name() {
+    for (at, value) in [
+        ("/providers/p/auth/kind", json!("google")),
+        ("/models/a/accepts/token_field", json!("max_tokens")),
+        ("/models/a/accepts/samplers", json!("none")),
+        ("/models/a/accepts/stop", json!(false)),
+        ("/models/a/max_output_tokens", json!(100)),
+        ("/pools/chat/failover/retry_budget/ratio", json!(0.2)),
+        ("/pools/chat/fleet/mode", json!("act")),
+        ("/pools/chat/fleet/probe", json!("coordinated")),
+    ] {
+        let (parent, field) = at.rsplit_once('/').unwrap();
+        if parent == "/models/a" {
+            refused(at, value, at, "not_served");
+        } else {
+            refused(parent, json!({ field: value }), at, "not_served");
+        }
+    }
+    let at = "/providers/p/auth";
+    let aws = json!({"kind": "aws", "region": "eu-central-1"});
+    refused(at, aws, "/providers/p/auth/kind", "not_served");
+    accepted("/models/a/max_output_tokens", json!(null));
+    accepted(
+        "/pools/chat/fleet",
+        json!({"mode": "observe", "probe": "local"}),
+    );
+    accepted("/pools/chat/failover/retry_budget", json!({"ratio": null}));
 }
 
 #[test]
@@ -170,4 +209,28 @@ fn last_error_is_relayed_where_there_is_one_lane() {
     assert!(gateway.pools["spare"].relays_last_error, "one member");
     let none = accepted("/pools", json!({}));
     assert!(!none.has_usable_pool());
+}
+
+#[test]
+fn usable_pools_are_the_same_in_the_document_and_what_it_means() {
+    let members = |first: u32, second: u32| {
+        json!({"chat": {"members": [{"target": "a", "weight": first},
+            {"target": "b", "weight": second}], "failover": {"exclusions": ["b"]}}})
+    };
+    for (pools, is_usable) in [
+        (json!({}), false),
+        (json!({"chat": {"members": [{"target": "a"}]}}), true),
+        (members(1, 1), true),
+        (members(0, 1), false),
+    ] {
+        assert_eq!(
+            Gateway::document_has_usable_pool(&json!({"pools": pools})),
+            is_usable,
+            "{pools}"
+        );
+        let document = with("/pools", pools.clone());
+        if let Ok(checked) = check_json(&document) {
+            assert_eq!(checked.gateway.has_usable_pool(), is_usable, "{pools}");
+        }
+    }
 }
