@@ -131,3 +131,27 @@ fn permitted(target: &Target, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>,
         (true, None) => Err(Error::new(ErrorKind::Dns, "the name has no address")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lanekeeper_protocol::verdict::Disposition;
+
+    #[test]
+    fn what_this_machine_lacks_says_nothing_about_the_provider() {
+        for (code, local) in [
+            (12, true),
+            (23, true),
+            (24, true),
+            (99, true),
+            (105, true),
+            (111, false),
+            (110, false),
+        ] {
+            let error = io::Error::from_raw_os_error(code);
+            assert_eq!(is_local(&error), local, "{error}");
+        }
+        let verdict = Error::new(ErrorKind::Local, "no descriptors").verdict();
+        assert_eq!(verdict.disposition, Disposition::Local);
+    }
+}
