@@ -3,6 +3,7 @@
 use super::{Event, Sabotage, World};
 use crate::documents::{GATEWAY, document};
 use crate::judge::CLOCKS_DIFFER;
+use crate::network::ServerEnd;
 use crate::plan::Deed;
 use crate::store::Write;
 use lanekeeper_agent::simulation::Agent;
@@ -27,9 +28,7 @@ const ROLLOUT_PATIENCE: Duration = Duration::from_secs(180);
 const INTERVALS: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(10)];
 /// Share of its interval that a report may be off by: agents vary it, and messages take time.
 const SPREAD: f64 = 0.2;
-/// The agent whose identity is revoked in the end.
-const REVOKED: usize = 2;
-/// How long that agent has to lose its session: a poll that was stalled ends within ten seconds.
+/// How long the agent whose identity is revoked in the end has to lose its session: a poll that was stalled ends within ten seconds.
 const REVOKED_FOR: Duration = Duration::from_secs(13);
 /// The agent that has a copy in the end.
 const COPIED: usize = 3;
@@ -126,8 +125,22 @@ impl World {
         for write in writes {
             self.operate(write);
         }
-        self.healing.revoked.insert(self.nodes[REVOKED].instance());
-        self.revoke(REVOKED, REVOKED_FOR);
+        // Only a session's end removes a record here, so it has to be one that has a session.
+        let revoked = (0..self.nodes.len()).find(|number| {
+            let connection = self.nodes[*number].connection;
+            let connection = connection.and_then(|id| self.connections.get(&id));
+            let known = connection.is_some_and(|it| it.server == ServerEnd::Open && !it.half_open);
+            *number != COPIED
+                && known
+                && self.nodes[*number]
+                    .agent
+                    .as_ref()
+                    .is_some_and(Agent::is_open)
+        });
+        if let Some(revoked) = revoked {
+            self.healing.revoked.insert(self.nodes[revoked].instance());
+            self.revoke(revoked, REVOKED_FOR);
+        }
         for node in &mut self.nodes {
             if node.weak_until > self.now {
                 node.weak_until = self.now + Duration::from_secs(5);
