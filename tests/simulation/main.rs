@@ -1,8 +1,8 @@
-//! Whole fleets in one thread and in virtual time: the state machines of agents and control planes, with
-//! a network and stores that fail, and operators at work between. One seed is one history.
+//! Whole fleets in one thread and in virtual time: the state machines of agents and control planes,
+//! with a network and stores that fail, and operators at work between. One seed is one history.
 //!
-//! `SEED=n` plays one seed and tells it; `SEEDS=n` plays so many; `AGENTS=n` sets the size of the fleet.
-//! See `docs/faults.md`.
+//! `SEED=n` plays one seed and tells it; `SEEDS=n` plays so many; `AGENTS=n` sets the size of the
+//! fleet. See `docs/faults.md`.
 
 mod chance;
 mod documents;

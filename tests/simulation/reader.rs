@@ -1,4 +1,5 @@
-//! An API process: it follows the live view and folds the fleet, as `dashboard-api` does in `gather`.
+//! An API process: it follows the live view and folds the fleet, as `dashboard-api` does in
+//! `gather`.
 
 use crate::documents::GATEWAY;
 use crate::judge::Judge;

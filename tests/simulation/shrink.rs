@@ -1,4 +1,5 @@
-//! Makes a history that breaks an invariant as short as it gets: deeds that do not matter are left out.
+//! Makes a history that breaks an invariant as short as it gets: deeds that do not matter are left
+//! out.
 
 use crate::plan::Deed;
 use crate::world::{Outcome, Settings, World, brief, deeds};

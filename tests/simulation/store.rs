@@ -1,5 +1,6 @@
-//! The configuration database as the control plane meets it: one history of transactions, each of which
-//! happens whole or not at all, with outages around them. The SQL that makes it so is tested in `store`.
+//! The configuration database as the control plane meets it: one history of transactions, each of
+//! which happens whole or not at all, with outages around them. The SQL that makes it so is tested
+//! in `store`.
 
 use crate::documents::GATEWAY;
 use lanekeeper_model::rollout::{

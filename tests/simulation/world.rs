@@ -1,6 +1,6 @@
-//! The simulated fleet: a virtual clock, a queue of events, and everyone the events happen to. Whatever
-//! waits for a network, a store or a timer is an event; nothing else is concurrent, so one seed is one
-//! history.
+//! The simulated fleet: a virtual clock, a queue of events, and everyone the events happen to.
+//! Whatever waits for a network, a store or a timer is an event; nothing else is concurrent, so one
+//! seed is one history.
 
 mod agents;
 mod copies;

@@ -602,7 +602,8 @@ impl World {
         );
     }
 
-    /// The agent's end closes: what is on its way may be lost, and the other end learns of it, or not.
+    /// The agent's end closes: what is on its way may be lost, and the other end learns of it, or
+    /// not.
     pub(super) fn close_agent_end(&mut self, id: u64) {
         let (delay, loses) = (self.delay(), self.chance.hits(0.3));
         let kept = self.chance.below(3);

@@ -1,5 +1,5 @@
-//! Second processes under the instance of an agent: virtual machines that were copied, or containers
-//! thawed from one image. One knows nothing of the sessions of the agent that lives.
+//! Second processes under the instance of an agent: virtual machines that were copied, or
+//! containers thawed from one image. One knows nothing of the sessions of the agent that lives.
 
 use super::{Event, World};
 use crate::network::Connection;

@@ -14,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest the fleet may take to agree: waits of agents that were sent away for up to two minutes,
-/// and a trial that was begun under pressure.
+/// The longest the fleet may take to agree: waits of agents that were sent away for up to two
+/// minutes, and a trial that was begun under pressure.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// From the last reset to the first look: what was agreed on before it does not count.
 const SETTLES: Duration = Duration::from_secs(10);
@@ -28,7 +28,8 @@ const ROLLOUT_PATIENCE: Duration = Duration::from_secs(180);
 const INTERVALS: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(10)];
 /// Share of its interval that a report may be off by: agents vary it, and messages take time.
 const SPREAD: f64 = 0.2;
-/// How long the agent whose identity is revoked in the end has to lose its session: a poll that was stalled ends within ten seconds.
+/// How long the agent whose identity is revoked in the end has to lose its session: a poll that was
+/// stalled ends within ten seconds.
 const REVOKED_FOR: Duration = Duration::from_secs(13);
 /// The agent that has a copy in the end.
 const COPIED: usize = 3;
@@ -104,8 +105,8 @@ impl World {
         }
     }
 
-    /// The last writes, one of each kind. Agents that refused the revision under pressure get it again
-    /// with their next session.
+    /// The last writes, one of each kind. Agents that refused the revision under pressure get it
+    /// again with their next session.
     pub(super) fn final_writes(&mut self) {
         let in_y = (0..self.nodes.len()).filter(|number| number % 3 == 1);
         let drained = in_y.map(|number| self.nodes[number].instance());
@@ -321,7 +322,8 @@ impl World {
         Some(format!("{shown} was sent away and is shown"))
     }
 
-    /// An agent whose identity was revoked is about to start again: it had time to lose its session.
+    /// An agent whose identity was revoked is about to start again: it had time to lose its
+    /// session.
     pub(super) fn judge_revoked(&mut self, number: usize) {
         let instance = self.nodes[number].instance();
         let agent = self.nodes[number].agent.as_ref();

@@ -1,5 +1,5 @@
-//! What happens to control planes: they poll, take streams, write what they learn, drive rollouts, die
-//! and freeze.
+//! What happens to control planes: they poll, take streams, write what they learn, drive rollouts,
+//! die and freeze.
 
 use super::{Event, Sabotage, World};
 use crate::documents::GATEWAY;
@@ -389,7 +389,8 @@ impl World {
         }
     }
 
-    /// Schedules the next reading of a poll, or ends the poll when the database or the time says so.
+    /// Schedules the next reading of a poll, or ends the poll when the database or the time says
+    /// so.
     fn read_on(&mut self, replica: usize, of_orders: bool, number: u64, next: Work) {
         let host = &self.hosts[replica];
         let poll = if of_orders { host.orders } else { host.config };
