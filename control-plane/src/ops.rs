@@ -1,5 +1,6 @@
-//! The ops listener: is the process alive, has it read everything once, and what does it count. It is
-//! there before the stores are, so that a process that waits for them is not taken for a dead one.
+//! The ops listener: is the process alive, has it read everything once, and what does it count. It
+//! is there before the stores are, so that a process that waits for them is not taken for a dead
+//! one.
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};

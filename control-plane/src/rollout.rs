@@ -1,8 +1,8 @@
 //! Drives rollouts: looks at the agents of each once a second, or when one of them has something to
 //! say, and stores the step that follows.
 //!
-//! Every replica does so. The stored version decides which of two equal steps counts, so there is no
-//! leader to lose, and a replica that dies leaves nothing half done.
+//! Every replica does so. The stored version decides which of two equal steps counts, so there is
+//! no leader to lose, and a replica that dies leaves nothing half done.
 
 use std::sync::Arc;
 use std::time::Duration;

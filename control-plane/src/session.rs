@@ -163,7 +163,8 @@ impl Session {
             ],
         };
         let drains = hello.capabilities.iter().any(|it| it == ABILITY_DRAIN);
-        // An agent stays drained from one session to the next, also when it was taken back meanwhile.
+        // An agent stays drained from one session to the next, also when it was taken back
+        // meanwhile.
         let drained = hello.previous_session_epoch.is_none().then_some(false);
         let mut session = Self {
             record: Arc::new(record(hello, opening.session_epoch, opening.now_ms)),

@@ -1,9 +1,9 @@
-//! One control-plane process as a plain value, for simulations of whole fleets: messages, readings of
-//! the database and times go in, messages and values to be written come out.
+//! One control-plane process as a plain value, for simulations of whole fleets: messages, readings
+//! of the database and times go in, messages and values to be written come out.
 //!
-//! Sessions, their register, outboxes and what is known of the database are the control plane's own.
-//! What `stream`, `config_watch`, `override_watch` and `outbox` do around them with sockets and stores
-//! is done here, or by whoever simulates, once more without any.
+//! Sessions, their register, outboxes and what is known of the database are the control plane's
+//! own. What `stream`, `config_watch`, `override_watch` and `outbox` do around them with sockets
+//! and stores is done here, or by whoever simulates, once more without any.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -210,9 +210,9 @@ impl Replica {
         self.overrides.learn(gateway, standing.into());
     }
 
-    /// Takes the first message of a stream. `later` is what the live view knows of a later session of
-    /// the instance than the one that the Hello names. The value is a hint to publish: the agent is a
-    /// copy of one that lives and was turned away.
+    /// Takes the first message of a stream. `later` is what the live view knows of a later session
+    /// of the instance than the one that the Hello names. The value is a hint to publish: the agent
+    /// is a copy of one that lives and was turned away.
     pub fn open(
         &mut self,
         stream: u64,

@@ -1,7 +1,7 @@
 //! Spans of sessions: one trace per session, of which each span is told as soon as it is over.
 //!
-//! A session lasts for days, so none of its spans does: its beginning is one, to which each push, each
-//! refused report and the end belong as children. Reports that are taken have none: there are
+//! A session lasts for days, so none of its spans does: its beginning is one, to which each push,
+//! each refused report and the end belong as children. Reports that are taken have none: there are
 //! thousands a second, and metrics count them. Without a tracer a session carries an empty option.
 
 use lanekeeper_model::AgentRecord;

@@ -44,7 +44,7 @@ pub fn poison(number: u64) -> Value {
     document
 }
 
-/// Breaks and mends quickly and without chance.
+/// Breaks and mends quickly and without randomness.
 pub fn policy(max_probes: u32) -> Policy {
     Policy {
         base_cooldown: Duration::from_secs(5),

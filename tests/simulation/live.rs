@@ -1,5 +1,5 @@
-//! The shared live view and its outages. Records and their order are the store's own in-process view;
-//! the shares of replicas and the loss of memory are told here as Redis has them.
+//! The shared live view and its outages. Records and their order are the store's own in-process
+//! view; the shares of replicas and the loss of memory are told here as Redis has them.
 
 use futures_util::FutureExt;
 use lanekeeper_model::AgentRecord;

@@ -1,16 +1,16 @@
 //! What is done to a fleet and when: harm of every kind and the work of operators between.
 
-use crate::chance::Chance;
 use crate::documents::{FAILING, document, poison};
+use crate::random::Random;
 use crate::store::Write;
 use lanekeeper_model::OverrideAction;
 use lanekeeper_model::rollout::{Canary, RolloutOrder, RolloutPlan, StagedPlan};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// One deed. A share is of all agents, drawn when it happens.
+/// One action. A share is of all agents, drawn when it happens.
 #[derive(Debug, Clone)]
-pub enum Deed {
+pub enum Action {
     /// A replica dies and comes back with nothing.
     KillReplica { replica: usize, down: Duration },
     /// A replica says goodbye, ends and comes back with nothing.
@@ -81,157 +81,157 @@ pub enum Deed {
     Operate(Write),
 }
 
-fn plan(chance: &mut Chance) -> RolloutPlan {
+fn plan(random: &mut Random) -> RolloutPlan {
     let canary = BTreeMap::from([("canary".to_owned(), "yes".to_owned())]);
     RolloutPlan::Staged(StagedPlan {
-        canary: chance.hits(0.5).then_some(Canary::Labels(canary)),
-        percents: vec![10 + chance.below(40) as u8],
-        hold_secs: 1 + chance.below(8) as u64,
-        answer_timeout_secs: 5 + chance.below(30) as u64,
-        auto_rollback: chance.hits(0.5),
+        canary: random.hits(0.5).then_some(Canary::Labels(canary)),
+        percents: vec![10 + random.below(40) as u8],
+        hold_secs: 1 + random.below(8) as u64,
+        answer_timeout_secs: 5 + random.below(30) as u64,
+        auto_rollback: random.hits(0.5),
         ..StagedPlan::default()
     })
 }
 
-fn order(chance: &mut Chance) -> Write {
+fn order(random: &mut Random) -> Write {
     let mut agents = BTreeMap::new();
-    if chance.hits(0.5) {
-        let zone = *chance.pick(&["x", "y", "z"]);
+    if random.hits(0.5) {
+        let zone = *random.pick(&["x", "y", "z"]);
         agents.insert("zone".to_owned(), zone.to_owned());
     }
-    Write::Order {
-        action: *chance.pick(&OverrideAction::ALL),
-        pool: chance.hits(0.5).then(|| "chat".into()),
-        lane: (*chance.pick(&FAILING)).to_owned(),
+    Write::Override {
+        action: *random.pick(&OverrideAction::ALL),
+        pool: random.hits(0.5).then(|| "chat".into()),
+        lane: (*random.pick(&FAILING)).to_owned(),
         agents,
-        lasts: chance.secs(10, 60),
+        lasts: random.secs(10, 60),
     }
 }
 
-fn work(chance: &mut Chance, number: u64) -> Write {
-    match chance.below(13) {
+fn work(random: &mut Random, number: u64) -> Write {
+    match random.below(13) {
         0..3 => Write::Revision(document(number), None),
         3 => Write::Revision(poison(number), None),
         4 => Write::RollBack,
-        5 => Write::Revision(document(number), Some(plan(chance))),
+        5 => Write::Revision(document(number), Some(plan(random))),
         6 => {
-            let orders = [
+            let requests = [
                 RolloutOrder::Pause,
                 RolloutOrder::Resume,
                 RolloutOrder::Stop,
             ];
-            Write::Rollout(*chance.pick(&orders))
+            Write::Rollout(*random.pick(&requests))
         }
         7 => Write::Release,
         8 => Write::Undrain,
-        _ => order(chance),
+        _ => order(random),
     }
 }
 
-fn harm(chance: &mut Chance, replicas: usize) -> Deed {
-    let share = chance.share().powi(2);
-    let replica = chance.below(replicas);
-    match chance.below(28) {
-        0 | 1 => Deed::KillReplica {
+fn harm(random: &mut Random, replicas: usize) -> Action {
+    let share = random.share().powi(2);
+    let replica = random.below(replicas);
+    match random.below(28) {
+        0 | 1 => Action::KillReplica {
             replica,
-            down: chance.secs(0, 40),
+            down: random.secs(0, 40),
         },
-        2 => Deed::StopReplica {
+        2 => Action::StopReplica {
             replica,
-            down: chance.secs(0, 20),
+            down: random.secs(0, 20),
         },
-        3 | 4 => Deed::FreezeReplica {
+        3 | 4 => Action::FreezeReplica {
             replica,
-            lasts: chance.secs(1, 90),
+            lasts: random.secs(1, 90),
         },
-        5 => Deed::KillAgents {
+        5 => Action::KillAgents {
             share,
-            disk: chance.hits(0.7),
-            down: chance.secs(0, 30),
+            disk: random.hits(0.7),
+            down: random.secs(0, 30),
         },
-        6 => Deed::StopAgent {
-            down: chance.secs(0, 30),
+        6 => Action::StopAgent {
+            down: random.secs(0, 30),
         },
-        7 => Deed::FreezeAgents {
+        7 => Action::FreezeAgents {
             share,
-            lasts: chance.secs(1, 60),
+            lasts: random.secs(1, 60),
         },
-        8 | 9 => Deed::Cut {
+        8 | 9 => Action::Cut {
             share,
-            replica: chance.hits(0.6).then_some(replica),
-            lasts: chance.secs(1, 60),
+            replica: random.hits(0.6).then_some(replica),
+            lasts: random.secs(1, 60),
         },
-        10 => Deed::Reset { share },
-        11 => Deed::HalfOpen { share },
-        12 => Deed::SlowNetwork {
-            lasts: chance.secs(5, 60),
+        10 => Action::Reset { share },
+        11 => Action::HalfOpen { share },
+        12 => Action::SlowNetwork {
+            lasts: random.secs(5, 60),
         },
-        13 => Deed::StoreAway {
-            lasts: chance.secs(1, 40),
+        13 => Action::StoreAway {
+            lasts: random.secs(1, 40),
         },
-        14 => Deed::StoreStalls {
-            lasts: chance.secs(1, 30),
+        14 => Action::StoreStalls {
+            lasts: random.secs(1, 30),
         },
-        15 => Deed::StoreMute {
-            lasts: chance.secs(1, 20),
+        15 => Action::StoreMute {
+            lasts: random.secs(1, 20),
         },
-        16 => Deed::LiveAway {
-            lasts: chance.secs(1, 60),
+        16 => Action::LiveAway {
+            lasts: random.secs(1, 60),
         },
-        17 => Deed::LiveFull {
-            lasts: chance.secs(1, 40),
+        17 => Action::LiveFull {
+            lasts: random.secs(1, 40),
         },
-        18 => Deed::LiveMute {
-            lasts: chance.secs(1, 20),
+        18 => Action::LiveMute {
+            lasts: random.secs(1, 20),
         },
-        19 => Deed::LiveFlush,
-        20 => Deed::HintsLost {
-            lasts: chance.secs(5, 60),
+        19 => Action::LiveFlush,
+        20 => Action::HintsLost {
+            lasts: random.secs(5, 60),
         },
-        21 => Deed::LaneFails {
-            lane: FAILING[chance.below(FAILING.len())],
-            share: chance.share(),
-            lasts: chance.secs(5, 60),
+        21 => Action::LaneFails {
+            lane: FAILING[random.below(FAILING.len())],
+            share: random.share(),
+            lasts: random.secs(5, 60),
         },
-        22 => Deed::DrainAgents { share },
-        23 => Deed::RevokeAgents {
+        22 => Action::DrainAgents { share },
+        23 => Action::RevokeAgents {
             share: share / 4.0,
-            restart: chance.secs(2, 20),
+            restart: random.secs(2, 20),
         },
-        24 => Deed::CopyAgent,
-        25 => Deed::PaceReports {
+        24 => Action::CopyAgent,
+        25 => Action::PaceReports {
             replica,
-            interval: chance.secs(10, 15),
+            interval: random.secs(10, 15),
         },
-        26 => Deed::SlowAgents {
+        26 => Action::SlowAgents {
             share,
-            lasts: chance.secs(5, 60),
+            lasts: random.secs(5, 60),
         },
-        _ => Deed::WeakAgents {
+        _ => Action::WeakAgents {
             share,
-            lasts: chance.secs(5, 60),
+            lasts: random.secs(5, 60),
         },
     }
 }
 
-/// Deeds over a time, the earliest first.
-pub fn draw(chance: &mut Chance, replicas: usize, lasts: Duration) -> Vec<(Duration, Deed)> {
+/// Actions over a time, the earliest first.
+pub fn draw(random: &mut Random, replicas: usize, lasts: Duration) -> Vec<(Duration, Action)> {
     let secs = lasts.as_secs();
-    let mut deeds: Vec<(Duration, Deed)> = Vec::new();
+    let mut actions: Vec<(Duration, Action)> = Vec::new();
     for _ in 0..secs / 8 {
-        deeds.push((chance.secs(5, secs), harm(chance, replicas)));
+        actions.push((random.secs(5, secs), harm(random, replicas)));
     }
     for number in 0..secs / 10 {
-        let write = work(chance, number + 2);
-        deeds.push((chance.secs(2, secs), Deed::Operate(write)));
+        let write = work(random, number + 2);
+        actions.push((random.secs(2, secs), Action::Operate(write)));
     }
-    if chance.hits(0.4) {
-        let dumped = chance.secs(2, secs / 2);
-        deeds.push((dumped, Deed::Dump));
-        let renewed_after = chance.millis(0, 3000);
-        let restored = dumped + chance.secs(5, secs / 2);
-        deeds.push((restored, Deed::Restore { renewed_after }));
+    if random.hits(0.4) {
+        let dumped = random.secs(2, secs / 2);
+        actions.push((dumped, Action::Dump));
+        let renewed_after = random.millis(0, 3000);
+        let restored = dumped + random.secs(5, secs / 2);
+        actions.push((restored, Action::Restore { renewed_after }));
     }
-    deeds.sort_by_key(|(at, _)| *at);
-    deeds
+    actions.sort_by_key(|(at, _)| *at);
+    actions
 }

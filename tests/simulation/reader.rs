@@ -1,7 +1,8 @@
-//! An API process: it follows the live view and folds the fleet, as `dashboard-api` does in `gather`.
+//! An API process: it follows the live view and folds the fleet, as `dashboard-api` does in
+//! `gather`.
 
+use crate::checker::Checker;
 use crate::documents::GATEWAY;
-use crate::judge::Judge;
 use crate::live::{Live, Place};
 use crate::store::Store;
 use lanekeeper_model::fleet::{FleetIndex, GatewayCells, reports_freshly};
@@ -39,12 +40,12 @@ impl Reader {
         true_ms.saturating_add_signed(self.skew_ms)
     }
 
-    /// Reads everything that can be read and shows it to the judge.
+    /// Reads everything that can be read and shows it to the checker.
     pub fn read(
         &mut self,
         live: &Live,
         store: Option<&Store>,
-        judge: &mut Judge,
+        checker: &mut Checker,
         now: Duration,
         true_ms: u64,
     ) {
@@ -76,7 +77,7 @@ impl Reader {
             share.rewriting || (share.sessions > 0 && age(known) > SHARE_OVERDUE)
         });
         self.partial = partial || missing;
-        self.show(judge, now, true_ms);
+        self.show(checker, now, true_ms);
     }
 
     fn take_changes(&mut self, changes: Changes, now: Duration) {
@@ -183,23 +184,23 @@ impl Reader {
             .collect()
     }
 
-    fn show(&self, judge: &mut Judge, now: Duration, true_ms: u64) {
+    fn show(&self, checker: &mut Checker, now: Duration, true_ms: u64) {
         let now_ms = self.now_ms(true_ms);
         let mut live = 0;
         for record in self.index.records() {
             let fresh = reports_freshly(record, now_ms, self.windows);
             live += u64::from(fresh);
-            judge.shows(self.number, record, fresh, now);
+            checker.shows(self.number, record, fresh, now);
         }
         let view = self.view(true_ms);
         if view.agents.live != live {
-            judge.broken("I5", format!("{} live agents of {live}", view.agents.live));
+            checker.broken("I5", format!("{} live agents of {live}", view.agents.live));
         }
         for cell in &view.cells {
             let agents = cell.agents;
             let counted = agents.closed + agents.open + agents.half_open;
             if counted != agents.reporting || agents.reporting > live {
-                judge.broken("I5", format!("{live} live agents and {cell:?}"));
+                checker.broken("I5", format!("{live} live agents and {cell:?}"));
             }
         }
     }

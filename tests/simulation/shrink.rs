@@ -1,7 +1,8 @@
-//! Makes a history that breaks an invariant as short as it gets: deeds that do not matter are left out.
+//! Makes a history that breaks an invariant as short as it gets: actions that do not matter are left
+//! out.
 
-use crate::plan::Deed;
-use crate::world::{Outcome, Settings, World, brief, deeds};
+use crate::plan::Action;
+use crate::world::{Outcome, Settings, World, actions, brief};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ const TRIES_MAX: usize = 60;
 /// Lines of the trace that are told.
 const LINES_MAX: usize = 40;
 
-fn breaks(settings: &Settings, plan: &[(Duration, Deed)], invariant: &str) -> bool {
+fn breaks(settings: &Settings, plan: &[(Duration, Action)], invariant: &str) -> bool {
     let outcome = World::new(settings, plan.to_vec(), false).run();
     outcome
         .violation
@@ -19,7 +20,7 @@ fn breaks(settings: &Settings, plan: &[(Duration, Deed)], invariant: &str) -> bo
 
 /// Tells the shortest history found that breaks what the seed breaks.
 pub fn shortest(settings: &Settings) -> String {
-    let mut plan = deeds(settings);
+    let mut plan = actions(settings);
     let first = World::new(settings, plan.clone(), false).run();
     let Some(violation) = first.violation else {
         return format!("seed {} breaks nothing now", settings.seed);
@@ -46,13 +47,13 @@ pub fn shortest(settings: &Settings) -> String {
     )
 }
 
-fn tell(settings: &Settings, plan: &[(Duration, Deed)], outcome: &Outcome) -> String {
+fn tell(settings: &Settings, plan: &[(Duration, Action)], outcome: &Outcome) -> String {
     let mut told = format!("SEED={} AGENTS={} breaks", settings.seed, settings.agents);
     if let Some(violation) = &outcome.violation {
         let _ = writeln!(told, " {}: {}", violation.invariant, violation.what);
     }
-    for (at, deed) in plan {
-        let _ = writeln!(told, "{:>10.4} {}", at.as_secs_f64(), brief(deed));
+    for (at, action) in plan {
+        let _ = writeln!(told, "{:>10.4} {}", at.as_secs_f64(), brief(action));
     }
     let skipped = outcome.trace.len().saturating_sub(LINES_MAX);
     told.push_str("the end of it:\n");

@@ -1,5 +1,6 @@
-//! The configuration database as the control plane meets it: one history of transactions, each of which
-//! happens whole or not at all, with outages around them. The SQL that makes it so is tested in `store`.
+//! The configuration database as the control plane meets it: one history of transactions, each of
+//! which happens whole or not at all, with outages around them. The SQL that makes it so is tested
+//! in `store`.
 
 use crate::documents::GATEWAY;
 use lanekeeper_model::rollout::{
@@ -19,7 +20,7 @@ pub enum Write {
     /// The content of the revision before the newest once more, for everyone at once.
     RollBack,
     /// An order on a lane, for agents with these labels, for so long.
-    Order {
+    Override {
         action: OverrideAction,
         pool: Option<PoolName>,
         lane: String,
@@ -44,7 +45,7 @@ pub enum Write {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Done {
     Revision(u64, String),
-    Order(String),
+    Override(String),
     Other,
     /// It could not be done, and nothing was.
     Refused,
@@ -59,8 +60,8 @@ struct Tables {
     counter: u64,
     revisions: BTreeMap<u64, Revision>,
     rollouts: BTreeMap<u64, StoredRollout>,
-    order_counter: u64,
-    orders: Vec<OverrideRow>,
+    override_counter: u64,
+    overrides: Vec<OverrideRow>,
     drained: BTreeSet<String>,
     revoked: BTreeSet<String>,
     /// The audit trail: which request each entry is of; `None` for a rollout's own step.
@@ -72,7 +73,7 @@ struct Tables {
 
 /// What a call meets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weather {
+pub enum Health {
     Fine,
     /// It fails, before anything is done.
     Away,
@@ -91,7 +92,7 @@ pub struct Store {
     /// A repeated request is done again.
     pub forgets_keys: bool,
     /// Every order there ever was, whatever was restored since.
-    pub orders_ever: Vec<OverrideRow>,
+    pub overrides_ever: Vec<OverrideRow>,
 }
 
 impl Store {
@@ -104,8 +105,8 @@ impl Store {
             counter: 1,
             revisions: BTreeMap::new(),
             rollouts: BTreeMap::new(),
-            order_counter: 0,
-            orders: Vec::new(),
+            override_counter: 0,
+            overrides: Vec::new(),
             drained: BTreeSet::new(),
             revoked: BTreeSet::new(),
             audit: Vec::new(),
@@ -121,17 +122,17 @@ impl Store {
             stalled_until: Duration::ZERO,
             mute_until: Duration::ZERO,
             forgets_keys: false,
-            orders_ever: Vec::new(),
+            overrides_ever: Vec::new(),
         }
     }
 
-    pub fn weather(&self, now: Duration) -> Weather {
+    pub fn health(&self, now: Duration) -> Health {
         if now < self.away_until {
-            Weather::Away
+            Health::Away
         } else if now < self.stalled_until {
-            Weather::Stalled(self.stalled_until)
+            Health::Stalled(self.stalled_until)
         } else {
-            Weather::Fine
+            Health::Fine
         }
     }
 
@@ -164,16 +165,16 @@ impl Store {
         self.tables.revisions.get(&number).cloned()
     }
 
-    pub fn order_counts(&self) -> BTreeMap<String, u64> {
-        let count = self.tables.order_counter;
+    pub fn override_counts(&self) -> BTreeMap<String, u64> {
+        let count = self.tables.override_counter;
         let has = (count > 0).then(|| (GATEWAY.to_owned(), count));
         has.into_iter().collect()
     }
 
     pub fn standing(&self, now_ms: u64) -> Standing {
-        let rows = self.tables.orders.iter();
+        let rows = self.tables.overrides.iter();
         Standing {
-            generation: self.tables.order_counter,
+            generation: self.tables.override_counter,
             rows: rows
                 .filter(|row| row.is_standing(now_ms))
                 .cloned()
@@ -211,15 +212,15 @@ impl Store {
                     None => Done::Refused,
                 }
             }
-            Write::Order {
+            Write::Override {
                 action,
                 pool,
                 lane,
                 agents,
                 lasts,
             } => {
-                self.tables.order_counter += 1;
-                let number = self.tables.order_counter;
+                self.tables.override_counter += 1;
+                let number = self.tables.override_counter;
                 let id = format!("order-{request}");
                 let row = OverrideRow {
                     gateway: GATEWAY.to_owned(),
@@ -238,9 +239,9 @@ impl Store {
                     created_ms: now_ms,
                     released_ms: None,
                 };
-                self.orders_ever.push(row.clone());
-                self.tables.orders.push(row);
-                Done::Order(id)
+                self.overrides_ever.push(row.clone());
+                self.tables.overrides.push(row);
+                Done::Override(id)
             }
             Write::Release => self.tables.release(now_ms, 1),
             Write::ReleaseAll => self.tables.release(now_ms, usize::MAX),
@@ -427,7 +428,10 @@ impl Tables {
     }
 
     fn release(&mut self, now_ms: u64, most: usize) -> Done {
-        let standing = self.orders.iter_mut().filter(|row| row.is_standing(now_ms));
+        let standing = self
+            .overrides
+            .iter_mut()
+            .filter(|row| row.is_standing(now_ms));
         let mut released = 0;
         for row in standing.take(most) {
             row.released_ms = Some(now_ms);
@@ -436,7 +440,7 @@ impl Tables {
         if released == 0 {
             return Done::Refused;
         }
-        self.order_counter += released;
+        self.override_counter += released;
         Done::Other
     }
 }

@@ -1,19 +1,19 @@
-//! The simulated fleet: a virtual clock, a queue of events, and everyone the events happen to. Whatever
-//! waits for a network, a store or a timer is an event; nothing else is concurrent, so one seed is one
-//! history.
+//! The simulated fleet: a virtual clock, a queue of events, and everyone the events happen to.
+//! Whatever waits for a network, a store or a timer is an event; nothing else is concurrent, so one
+//! seed is one history.
 
+mod actions;
 mod agents;
 mod copies;
-mod deeds;
 mod healing;
 mod replicas;
 
-use crate::chance::Chance;
+use crate::checker::{Checker, Violation};
 use crate::documents::{document, policy};
-use crate::judge::{Judge, Violation};
 use crate::live::Live;
 use crate::network::Connection;
-use crate::plan::{self, Deed};
+use crate::plan::{self, Action};
+use crate::random::Random;
 use crate::reader::Reader;
 use crate::store::{Done, Store, Write};
 use agents::Node;
@@ -38,7 +38,7 @@ const LINE_MAX: usize = 150;
 /// Time between two readings of an API.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A rule that is broken on purpose, to see that the judge notices.
+/// A rule that is broken on purpose, to see that the checker notices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
     /// Agents forget under which control epoch they got what they serve.
@@ -54,7 +54,7 @@ pub enum Sabotage {
     /// Silent agents count as reporting.
     NeverStale,
     /// Orders do not end by themselves.
-    OrdersForever,
+    OverridesForever,
     /// An agent without a session serves nothing.
     ServeConnectedOnly,
     /// Two probes run at once.
@@ -63,8 +63,8 @@ pub enum Sabotage {
     ForgetKeys,
     /// A session's place among all of its agent's is not told to the next replica.
     ForgetSessions,
-    /// Hints of orders are all there is, and they do not survive a reconnect.
-    DropOrders,
+    /// Hints of overrides are all there is, and they do not survive a reconnect.
+    DropOverrides,
     /// A restarted agent does not read the overrides that it kept.
     ForgetOverrides,
     /// Agents do not learn that they are out of service.
@@ -217,12 +217,13 @@ enum Event {
         api: usize,
     },
     // To the whole.
-    Deed {
+    Action {
         number: usize,
     },
     Heal,
     FinalWrites,
-    Judge,
+    FinalRevocation,
+    Check,
 }
 
 struct Scheduled {
@@ -258,8 +259,8 @@ pub struct World {
     serial: u64,
     events: u64,
     queue: BinaryHeap<Reverse<Scheduled>>,
-    chance: Chance,
-    plan: Vec<(Duration, Deed)>,
+    random: Random,
+    plan: Vec<(Duration, Action)>,
     store: Store,
     live: Live,
     hosts: Vec<Host>,
@@ -277,28 +278,28 @@ pub struct World {
     failing: BTreeMap<(usize, &'static str), Duration>,
     requests: u64,
     healing: healing::Healing,
-    judge: Judge,
+    checker: Checker,
     trace: Option<VecDeque<String>>,
     digest: DefaultHasher,
 }
 
-/// The deeds that a seed leads to.
-pub fn deeds(settings: &Settings) -> Vec<(Duration, Deed)> {
-    let mut chance = Chance::new(settings.seed);
-    plan::draw(&mut chance, settings.replicas, settings.chaos)
+/// The actions that a seed leads to.
+pub fn actions(settings: &Settings) -> Vec<(Duration, Action)> {
+    let mut random = Random::new(settings.seed);
+    plan::draw(&mut random, settings.replicas, settings.chaos)
 }
 
 impl World {
-    pub fn new(settings: &Settings, plan: Vec<(Duration, Deed)>, traced: bool) -> Self {
-        // Not the chance that drew the plan, so that a shorter plan meets the same fleet.
-        let mut chance = Chance::new(settings.seed ^ 0x5eed_5eed_5eed_5eed);
+    pub fn new(settings: &Settings, plan: Vec<(Duration, Action)>, traced: bool) -> Self {
+        // Not the random that drew the plan, so that a shorter plan meets the same fleet.
+        let mut random = Random::new(settings.seed ^ 0x5eed_5eed_5eed_5eed);
         let probes = if settings.sabotage == Some(Sabotage::TwoProbes) {
             2
         } else {
             1
         };
         let policy = Arc::new(policy(probes));
-        let mut skew = || (chance.share() * 3000.0) as i64 - 1500;
+        let mut skew = || (random.share() * 3000.0) as i64 - 1500;
         let hosts = (0..settings.replicas).map(|_| Host::new(skew())).collect();
         let mut apis: Vec<Reader> = (0..settings.apis)
             .map(|api| Reader::new(api, skew()))
@@ -323,7 +324,7 @@ impl World {
             serial: 0,
             events: 0,
             queue: BinaryHeap::new(),
-            chance,
+            random,
             plan,
             store,
             live,
@@ -339,7 +340,7 @@ impl World {
             failing: BTreeMap::new(),
             requests: 0,
             healing: healing::Healing::default(),
-            judge: Judge::default(),
+            checker: Checker::default(),
             trace: traced.then(VecDeque::new),
             digest: DefaultHasher::new(),
         };
@@ -352,25 +353,25 @@ impl World {
             self.start_replica(replica);
         }
         for agent in 0..self.nodes.len() {
-            let after = self.chance.millis(0, 3000);
+            let after = self.random.millis(0, 3000);
             self.after(after, Event::Start { agent });
         }
         for api in 0..self.apis.len() {
-            let after = self.chance.millis(0, 1000);
+            let after = self.random.millis(0, 1000);
             self.after(after, Event::Read { api });
         }
         for number in 0..self.plan.len() {
             let at = self.plan[number].0;
-            self.after(at, Event::Deed { number });
+            self.after(at, Event::Action { number });
         }
         self.after(self.settings.chaos, Event::Heal);
     }
 
-    /// Lets everything happen until the fleet is judged.
+    /// Lets everything happen until the fleet is checked.
     pub fn run(mut self) -> Outcome {
-        while self.judge.violation.is_none() && !self.healing.is_over() {
+        while self.checker.violation.is_none() && !self.healing.is_over() {
             let Some(Reverse(next)) = self.queue.pop() else {
-                self.judge
+                self.checker
                     .broken("I2", "nothing happens any more".to_owned());
                 break;
             };
@@ -379,11 +380,11 @@ impl World {
             (next.at, next.serial).hash(&mut self.digest);
             self.happen(next.event);
         }
-        if let Some(violation) = self.judge.violation.clone() {
+        if let Some(violation) = self.checker.violation.clone() {
             self.note(|| format!("{} is broken: {}", violation.invariant, violation.what));
         }
         Outcome {
-            violation: self.judge.violation,
+            violation: self.checker.violation,
             events: self.events,
             lasted: self.now,
             digest: self.digest.finish(),
@@ -439,15 +440,15 @@ impl World {
     /// How long something takes on the network.
     fn delay(&mut self) -> Duration {
         if self.now < self.slow_until {
-            self.chance.millis(1, 2000)
+            self.random.millis(1, 2000)
         } else {
-            self.chance.millis(0, 15)
+            self.random.millis(0, 15)
         }
     }
 
     /// How long a store takes.
     fn latency(&mut self) -> Duration {
-        self.chance.millis(0, 10)
+        self.random.millis(0, 10)
     }
 
     /// Until when nothing gets through, if that is so.
@@ -521,24 +522,25 @@ impl World {
                 self.note(|| "a new control epoch begins".to_owned());
             }
             Event::Read { api } => self.read(api),
-            Event::Deed { number } => self.do_deed(number),
+            Event::Action { number } => self.do_action(number),
             Event::Heal => self.heal(),
             Event::FinalWrites => self.final_writes(),
-            Event::Judge => self.judge_healing(),
+            Event::FinalRevocation => self.final_revocation(),
+            Event::Check => self.check_healing(),
         }
     }
 
     fn read(&mut self, api: usize) {
         let (now, true_ms) = (self.now, self.true_ms());
-        let store = (self.store.weather(now) == crate::store::Weather::Fine).then_some(&self.store);
-        self.apis[api].read(&self.live, store, &mut self.judge, now, true_ms);
-        let pause = READ_INTERVAL.mul_f64(0.5 + self.chance.share());
+        let store = (self.store.health(now) == crate::store::Health::Fine).then_some(&self.store);
+        self.apis[api].read(&self.live, store, &mut self.checker, now, true_ms);
+        let pause = READ_INTERVAL.mul_f64(0.5 + self.random.share());
         self.after(pause, Event::Read { api });
     }
 
     /// An operator's request reaches an API, which may fail it; operators repeat themselves.
     fn ask(&mut self, request: u64, write: Write, tries: u32) {
-        use crate::store::Weather;
+        use crate::store::Health;
         if self
             .healing
             .last_request
@@ -546,10 +548,10 @@ impl World {
         {
             return;
         }
-        self.judge.asks(request);
+        self.checker.asks(request);
         let retry = |it: &mut Self, write| {
             if tries > 0 {
-                let pause = it.chance.millis(500, 4000);
+                let pause = it.random.millis(500, 4000);
                 it.after(
                     pause,
                     Event::Ask {
@@ -560,8 +562,8 @@ impl World {
                 );
             }
         };
-        match self.store.weather(self.now) {
-            Weather::Stalled(until) => self.at(
+        match self.store.health(self.now) {
+            Health::Stalled(until) => self.at(
                 until,
                 Event::Ask {
                     request,
@@ -569,21 +571,21 @@ impl World {
                     tries,
                 },
             ),
-            Weather::Away => {
+            Health::Away => {
                 if self.sabotaged(Sabotage::ConfirmEarly) && matches!(write, Write::Revision(..)) {
                     let (number, hash) = self.store.head();
                     let done = Done::Revision(number + 1, format!("{hash}, never written"));
-                    self.judge.confirms(request, done);
+                    self.checker.confirms(request, done);
                     return;
                 }
                 retry(self, write);
             }
-            Weather::Fine => {
+            Health::Fine => {
                 let now_ms = self.true_ms();
                 let done = self.store.write(request, &write, now_ms);
                 self.note(|| format!("request {request} {}: {done:?}", brief(&write)));
                 let hint = match &write {
-                    Write::Order { .. }
+                    Write::Override { .. }
                     | Write::Release
                     | Write::ReleaseAll
                     | Write::Drain(_)
@@ -599,9 +601,9 @@ impl World {
                 if self.now < self.store.mute_until {
                     retry(self, write);
                 } else {
-                    self.judge.confirms(request, done);
+                    self.checker.confirms(request, done);
                 }
-                self.judge.audits(&self.store);
+                self.checker.audits(&self.store);
             }
         }
     }
@@ -613,7 +615,7 @@ impl World {
         }
         for replica in 0..self.hosts.len() {
             let life = self.hosts[replica].life;
-            let delay = self.chance.millis(0, 30);
+            let delay = self.random.millis(0, 30);
             let work = Work::Hint(hint.clone());
             self.after(
                 delay,

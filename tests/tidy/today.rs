@@ -33,7 +33,6 @@ pub const WIDE_COMMENTS: &[&str] = &[
     "agent/",
     "breaker/",
     "cli/",
-    "control-plane/",
     "dashboard-api/",
     "fleet-sim/",
     "model/",
@@ -42,5 +41,4 @@ pub const WIDE_COMMENTS: &[&str] = &[
     "serve/",
     "sim-provider/",
     "store/",
-    "tests/simulation/",
 ];

@@ -1,8 +1,8 @@
 //! Lets pods in by the token of their service account that Kubernetes projects into them: signed by
 //! the cluster, made for this audience, bound to the pod, short-lived.
 //!
-//! The cluster's public keys come from a file, or from its API server and are kept (`keys`), so that
-//! joining does not wait for that server.
+//! The cluster's public keys come from a file, or from its API server and are kept (`keys`), so
+//! that joining does not wait for that server.
 
 use jsonwebtoken::jwk::Jwk;
 use jsonwebtoken::{Algorithm, DecodingKey, Header, Validation};

@@ -103,7 +103,8 @@ pub enum KeySource {
 pub struct KeyUrl {
     /// `https` only; redirects are not followed.
     pub url: String,
-    /// The authority that the server's certificate must come from (PEM); `None` for the public ones.
+    /// The authority that the server's certificate must come from (PEM); `None` for the public
+    /// ones.
     pub ca: Option<PathBuf>,
     /// A bearer token to show there; `None` for none.
     pub token_file: Option<PathBuf>,

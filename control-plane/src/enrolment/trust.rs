@@ -2,9 +2,9 @@
 //! certificate fresh, and tells sessions whose certificates no longer count.
 //!
 //! A new authority takes over in two steps. It signs agents' certificates as soon as it is known,
-//! and every answer names all trusted authorities; this server's own certificate goes on coming from
-//! the oldest trusted one until that retires, because agents that have not renewed since know no
-//! other. When it retires, every certificate it signed has ended.
+//! and every answer names all trusted authorities; this server's own certificate goes on coming
+//! from the oldest trusted one until that retires, because agents that have not renewed since know
+//! no other. When it retires, every certificate it signed has ended.
 
 use std::collections::HashSet;
 use std::sync::Arc;

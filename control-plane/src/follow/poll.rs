@@ -1,5 +1,5 @@
-//! The one way in which this process follows its database: a poll is the truth, hints only bring it forward since hints
-//! get lost, and what is known goes on counting while nothing can be read.
+//! The one way in which this process follows its database: a poll is the truth, hints only bring it
+//! forward since hints get lost, and what is known goes on counting while nothing can be read.
 
 use std::future::Future;
 use std::sync::Arc;

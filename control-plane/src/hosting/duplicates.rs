@@ -1,13 +1,13 @@
-//! Two living processes under one instance, wherever their sessions are: a copied virtual machine, or
-//! two containers thawed from one image. The one that lives stays; the other one is turned away, and
-//! the fleet view says so.
+//! Two living processes under one instance, wherever their sessions are: a copied virtual machine,
+//! or two containers thawed from one image. The one that lives stays; the other one is turned away,
+//! and the fleet view says so.
 //!
 //! Who is who is told by the session epoch, which an agent learns with its Welcome and names in its
-//! next Hello. A process that does not know of a later session of its instance, in which reports come
-//! in, is not the one that reports. A process that does know has lost its connection, and its new
-//! session wins over the old one at once. Of two copies that both know (they were copied alive) the
-//! later dialler wins; the live view then refuses the records of the other's session, which ends, and
-//! when that process dials again it no longer knows of the latest session.
+//! next Hello. A process that does not know of a later session of its instance, in which reports
+//! come in, is not the one that reports. A process that does know has lost its connection, and its
+//! new session wins over the old one at once. Of two copies that both know (they were copied alive)
+//! the later dialler wins; the live view then refuses the records of the other's session, which
+//! ends, and when that process dials again it no longer knows of the latest session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use tokio_util::sync::CancellationToken;
 use crate::hosting::core::Core;
 use crate::session::Rules;
 
-/// How long an agent that comes may wait for the live view to say who else came under its instance. A
-/// view that is slower than this is away, and the next report will tell.
+/// How long an agent that comes may wait for the live view to say who else came under its instance.
+/// A view that is slower than this is away, and the next report will tell.
 const LOOK_TIMEOUT: Duration = Duration::from_millis(250);
 /// Wait asked of an agent whose instance is taken: longer than a dead session is taken for living.
 pub(crate) const DUPLICATE_WAIT: Duration = Duration::from_secs(60);

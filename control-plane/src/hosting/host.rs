@@ -1,5 +1,5 @@
-//! One session with everything around it but its socket, as a plain value: what it follows, its entry
-//! in the register, its agent's authorization, and what its effects mean. The stream and the
+//! One session with everything around it but its socket, as a plain value: what it follows, its
+//! entry in the register, its agent's authorization, and what its effects mean. The stream and the
 //! simulation drive the same one.
 
 use std::sync::Arc;

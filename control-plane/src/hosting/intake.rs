@@ -109,8 +109,8 @@ impl Sink for FactsSink {
     }
 }
 
-/// What of a record outlives the agent, which proved itself as `identity` if it has one and was last
-/// heard of at `heard_ms`, unix milliseconds.
+/// What of a record outlives the agent, which proved itself as `identity` if it has one and was
+/// last heard of at `heard_ms`, unix milliseconds.
 pub(crate) fn facts(record: &AgentRecord, identity: Option<&str>, heard_ms: u64) -> AgentFacts {
     AgentFacts {
         gateway: record.gateway.clone(),

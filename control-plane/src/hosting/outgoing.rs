@@ -42,8 +42,8 @@ impl Outgoing {
         }
     }
 
-    /// Takes the next message: the greeting first, the goodbye last, and acknowledgements and orders
-    /// before a document that may take long to write.
+    /// Takes the next message: the greeting first, the goodbye last, and acknowledgements and
+    /// orders before a document that may take long to write.
     pub(crate) fn take(&mut self) -> Option<FromServer> {
         let welcome = self.welcome.take().map(FromServer::Welcome);
         welcome

@@ -48,8 +48,8 @@ impl Sessions {
     ///
     /// # Errors
     ///
-    /// [`Duplicate`] when the earlier session lives and `previous`, the epoch that the agent names as
-    /// its last, is not that one's: the same process would know it, so this is another one, and
+    /// [`Duplicate`] when the earlier session lives and `previous`, the epoch that the agent names
+    /// as its last, is not that one's: the same process would know it, so this is another one, and
     /// letting it in would have the two push each other out for ever.
     pub(crate) fn enter(
         self: &Arc<Self>,

@@ -296,8 +296,8 @@ impl Surroundings for Around<'_> {
     }
 }
 
-/// Takes the record of an agent that was sent away out of the live view, once what was being written
-/// of it has been. The view drops it by itself where that fails.
+/// Takes the record of an agent that was sent away out of the live view, once what was being
+/// written of it has been. The view drops it by itself where that fails.
 async fn forget_record(core: Arc<Core>, (gateway, instance): Key) {
     tokio::time::sleep(FORGET_DELAY).await;
     if let Err(error) = core.live.forget(&gateway, &instance).await {

@@ -1,5 +1,6 @@
-//! The agents' connections: counted, without Nagle's delay, with or without TLS, and able to be cut from this side, since
-//! a peer that stops reading cannot be reached by anything written on the stream.
+//! The agents' connections: counted, without Nagle's delay, with or without TLS, and able to be cut
+//! from this side, since a peer that stops reading cannot be reached by anything written on the
+//! stream.
 
 use std::future::Future;
 use std::io;
@@ -59,8 +60,8 @@ struct Preface {
 }
 
 /// The connections of a listener, at most `connections_max` at once; all end when `cut` is
-/// cancelled. With `tls` each takes the settings of the moment. One that has not said that it speaks
-/// HTTP/2 within `preface_timeout`, handshake included, ends; pings watch over the others.
+/// cancelled. With `tls` each takes the settings of the moment. One that has not said that it
+/// speaks HTTP/2 within `preface_timeout`, handshake included, ends; pings watch over the others.
 pub(crate) fn accept(
     listener: TcpListener,
     tls: Option<Settings>,

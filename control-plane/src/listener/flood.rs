@@ -1,5 +1,5 @@
-//! Notices floods of HTTP/2's housekeeping frames (RFC 9113, section 10.5): each costs its sender a few
-//! bytes and its receiver an answer, and the HTTP library answers them all.
+//! Notices floods of HTTP/2's housekeeping frames (RFC 9113, section 10.5): each costs its sender a
+//! few bytes and its receiver an answer, and the HTTP library answers them all.
 
 use std::time::{Duration, Instant};
 

@@ -1,9 +1,9 @@
 //! What the server says on a session, as the frames of a response.
 //!
-//! The transport's own encoder keeps one buffer for each session that grows to the longest message and
-//! stays so. The longest one is the document, which all sessions of a gateway are sent: here it goes
-//! out as the one copy that they share, and every other message in a buffer of its own length that
-//! is gone once it is written.
+//! The transport's own encoder keeps one buffer for each session that grows to the longest message
+//! and stays so. The longest one is the document, which all sessions of a gateway are sent: here it
+//! goes out as the one copy that they share, and every other message in a buffer of its own length
+//! that is gone once it is written.
 
 use std::convert::Infallible;
 

@@ -1,5 +1,6 @@
-//! Spreads accepted connections over time. A fleet that lost its server dials at one moment; what is
-//! admitted slowly enough to be served is back sooner than what is admitted at once and times out.
+//! Spreads accepted connections over time. A fleet that lost its server dials at one moment; what
+//! is admitted slowly enough to be served is back sooner than what is admitted at once and times
+//! out.
 
 use std::time::{Duration, Instant};
 

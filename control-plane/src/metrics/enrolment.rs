@@ -1,4 +1,5 @@
-//! What is counted of joining: who was let in, whose certificates were renewed, and what they rest on.
+//! What is counted of joining: who was let in, whose certificates were renewed, and what they rest
+//! on.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;

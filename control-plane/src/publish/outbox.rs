@@ -35,7 +35,8 @@ pub(crate) trait Sink: Send + Sync + 'static {
         notable: bool,
     ) -> impl Future<Output = Result<(), Error>> + Send;
 
-    /// Writes up to [`Sink::BATCH_MAX`] values, each of another agent, and tells what became of each.
+    /// Writes up to [`Sink::BATCH_MAX`] values, each of another agent, and tells what became of
+    /// each.
     fn write_all(
         &self,
         batch: &[(Self::Item, bool)],
@@ -227,8 +228,8 @@ impl<T: Clone> Shelf<T> {
         }
     }
 
-    /// False when there is no room for another agent. What a session says that was replaced does not
-    /// take the place of what the later one says, however late it comes.
+    /// False when there is no room for another agent. What a session says that was replaced does
+    /// not take the place of what the later one says, however late it comes.
     pub(crate) fn put(
         &mut self,
         key: Key,

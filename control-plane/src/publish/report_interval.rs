@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use crate::session::Rules;
 
-/// Reports in a second that one replica is made for. More sessions than that times the usual interval
-/// report less often.
+/// Reports in a second that one replica is made for. More sessions than that times the usual
+/// interval report less often.
 const REPORTS_PER_SEC: u32 = 1_000;
 /// Fewer sessions than this are no load, whatever waits.
 const SESSIONS_MIN: usize = 100;
 
-/// The interval for `sessions` open sessions, of whose records `waiting` have not been written to the
-/// live view yet. Whole seconds, so that a session more or less changes nothing.
+/// The interval for `sessions` open sessions, of whose records `waiting` have not been written to
+/// the live view yet. Whole seconds, so that a session more or less changes nothing.
 pub(crate) fn interval(rules: &Rules, sessions: usize, waiting: usize) -> Duration {
     let usual = rules.report_interval;
     let longest = (rules.stale_after / 2).max(usual);

@@ -33,8 +33,8 @@ impl Fault {
     }
 }
 
-/// How long an agent stays away that this server does not understand, at least; and as much again by
-/// chance.
+/// How long an agent stays away that this server does not understand, at least; and as much again
+/// by chance.
 const UNSPOKEN_WAIT: Duration = Duration::from_secs(60);
 
 fn unspoken(detail: String) -> Goodbye {

@@ -1,5 +1,5 @@
-//! The operators' overrides within one session: what the agent was sent, what it said of it, and what
-//! it lacks. At most one set is unanswered; while it is, the newest one waits.
+//! The operators' overrides within one session: what the agent was sent, what it said of it, and
+//! what it lacks. At most one set is unanswered; while it is, the newest one waits.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,9 +58,9 @@ impl SessionOverrides {
         self.active = active;
     }
 
-    /// The set to send now. The first of a session is sent even when it is empty: the agent may hold
-    /// overrides of an earlier session that are over. A change that does not concern the agent is not
-    /// told.
+    /// The set to send now. The first of a session is sent even when it is empty: the agent may
+    /// hold overrides of an earlier session that are over. A change that does not concern the agent
+    /// is not told.
     pub(super) fn next(
         &mut self,
         labels: &BTreeMap<String, String>,

@@ -1,4 +1,5 @@
-//! Operators' orders reach the agents they are for, also without a hint, and their answers are kept.
+//! Operators' orders reach the agents they are for, also without a hint, and their answers are
+//! kept.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -93,7 +93,8 @@ impl Plane {
         }
     }
 
-    /// Stops it in an orderly way; the value holds its files, to be dropped when they are done with.
+    /// Stops it in an orderly way; the value holds its files, to be dropped when they are done
+    /// with.
     pub(crate) async fn stop(self) -> Option<tempfile::TempDir> {
         self.shutdown.cancel();
         tokio::time::timeout(PATIENCE, self.task)

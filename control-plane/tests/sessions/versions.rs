@@ -18,8 +18,8 @@ use crate::scripted::{Agent, PATIENCE, Plane, by_test, channel};
 /// Agents that are told to stay away longer than this do not storm a server.
 const AWAY: Duration = Duration::from_secs(30);
 
-/// A control plane with gateway `edge` at revision 1, whose hash is the one that the checked-in answers
-/// name.
+/// A control plane with gateway `edge` at revision 1, whose hash is the one that the checked-in
+/// answers name.
 async fn start() -> Plane {
     let plane = Plane::start().await;
     let (document, hash) = (serde_json::json!({"name": "edge"}), "ab".repeat(32));

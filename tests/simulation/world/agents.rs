@@ -43,7 +43,7 @@ pub struct Node {
     /// A dial that waits for a trial to end.
     dial_due: bool,
     served: bool,
-    /// The latest set of orders it was given, with the end of each.
+    /// The latest set of overrides it was given, with the end of each.
     given: Vec<(Override, Duration)>,
     refused: Vec<u64>,
     attempts: BTreeMap<u64, (Attempt, (PoolName, LaneName))>,
@@ -125,7 +125,7 @@ impl World {
         let cells = agent.cells(now);
         node.agent = Some(agent);
         let (life, instance) = (node.life, node.instance());
-        self.judge
+        self.checker
             .starts(&instance, &cells, &self.nodes[number].given, self.now);
         self.note(|| format!("node-{number}/{life} starts"));
         self.after(
@@ -135,7 +135,7 @@ impl World {
                 life,
             },
         );
-        let offset = self.chance.millis(0, 1000);
+        let offset = self.random.millis(0, 1000);
         self.after(
             offset,
             Event::Second {
@@ -206,7 +206,7 @@ impl World {
         let instance = node.instance();
         for (attempt, cell) in std::mem::take(&mut node.attempts).into_values() {
             if attempt.is_probe() {
-                self.judge.probed(&instance, &cell, attempt.generation());
+                self.checker.probed(&instance, &cell, attempt.generation());
             }
         }
         if !disk {
@@ -267,8 +267,8 @@ impl World {
         let (now, true_ms) = (self.instant(), self.true_ms());
         // Agents' clocks are anything.
         let wall_ms =
-            true_ms.saturating_add_signed((self.chance.share() * 1e9) as i64 - 500_000_000);
-        let replica = self.chance.below(self.hosts.len());
+            true_ms.saturating_add_signed((self.random.share() * 1e9) as i64 - 500_000_000);
+        let replica = self.random.below(self.hosts.len());
         let host = &self.hosts[replica];
         let answers = host.is_up() && self.cut_until(number, replica).is_none();
         let host_life = host.life;
@@ -280,8 +280,8 @@ impl World {
             return;
         }
         if !answers {
-            let wait = agent.hung_up(None, now, self.chance.share());
-            let refused = self.chance.millis(0, 200);
+            let wait = agent.hung_up(None, now, self.random.share());
+            let refused = self.random.millis(0, 200);
             return self.after(
                 wait + refused,
                 Event::Dial {
@@ -319,7 +319,7 @@ impl World {
     /// Lets an agent say what it has to say, and see to what came of what it heard.
     pub(super) fn drive(&mut self, number: usize) {
         loop {
-            let (now, jitter) = (self.instant(), self.chance.share());
+            let (now, jitter) = (self.instant(), self.random.share());
             let node = &mut self.nodes[number];
             let Some(agent) = &mut node.agent else { return };
             let Some(id) = node.connection else { break };
@@ -330,7 +330,7 @@ impl World {
                         && let Some(epoch) = agent.session_epoch()
                     {
                         let instance = &agent.facts().instance;
-                        self.judge.sends(instance, epoch, report, self.now);
+                        self.checker.sends(instance, epoch, report, self.now);
                     }
                     self.send_up(id, message);
                 }
@@ -359,9 +359,9 @@ impl World {
             let trial = node.trials;
             let slow = self.now < node.slow_until;
             let takes = if slow {
-                self.chance.secs(1, 75)
+                self.random.secs(1, 75)
             } else {
-                self.chance.millis(1, 50)
+                self.random.millis(1, 50)
             };
             self.after(
                 takes,
@@ -396,11 +396,11 @@ impl World {
                 node.served = true;
                 let instance = node.instance();
                 let epoch = epoch.map(str::to_owned);
-                self.judge.serves(&instance, revision, epoch.as_deref());
+                self.checker.serves(&instance, revision, epoch.as_deref());
             }
             None if node.served => {
                 let what = format!("{} serves nothing any more", node.instance());
-                self.judge.broken("I6", what);
+                self.checker.broken("I6", what);
             }
             None => {}
         }
@@ -411,7 +411,7 @@ impl World {
         if self.nodes[number].trials != trial {
             return;
         }
-        let weak = self.now < self.nodes[number].weak_until && self.chance.hits(0.5);
+        let weak = self.now < self.nodes[number].weak_until && self.random.hits(0.5);
         let obstacle = weak.then(|| Problem::new("", "internal", "out of memory"));
         let node = &mut self.nodes[number];
         let life = node.life;
@@ -425,7 +425,7 @@ impl World {
         if let Some(kept) = kept {
             let revision = kept.revision;
             self.note(|| format!("node-{number}/{life} applies {revision}"));
-            let writes = self.chance.millis(1, 50);
+            let writes = self.random.millis(1, 50);
             self.after(
                 writes,
                 Event::Kept {
@@ -491,7 +491,7 @@ impl World {
                 .filter(|_| brings_overrides);
             if let Some(kept) = kept {
                 let (life, given) = (node.life, node.given.clone());
-                let writes = self.chance.millis(1, 50);
+                let writes = self.random.millis(1, 50);
                 self.after(
                     writes,
                     Event::KeptOverrides {
@@ -518,10 +518,10 @@ impl World {
         }
     }
 
-    /// Orders with their ends, if they arrive now.
-    fn ends_of(&self, orders: &[Override]) -> Vec<(Override, Duration)> {
+    /// Overrides with their ends, if they arrive now.
+    fn ends_of(&self, overrides: &[Override]) -> Vec<(Override, Duration)> {
         let end = |order: &Override| self.now + Duration::from_millis(order.remaining_ms);
-        orders
+        overrides
             .iter()
             .map(|order| (order.clone(), end(order)))
             .collect()
@@ -529,7 +529,7 @@ impl World {
 
     fn sabotage_message(&mut self, number: usize, message: FromServer) -> Option<FromServer> {
         match (self.settings.sabotage, message) {
-            (Some(Sabotage::OrdersForever), FromServer::Overrides(mut overrides)) => {
+            (Some(Sabotage::OverridesForever), FromServer::Overrides(mut overrides)) => {
                 for order in &mut overrides.entries {
                     order.remaining_ms += 3_600_000;
                 }
@@ -546,8 +546,8 @@ impl World {
                 ack.next_interval = None;
                 Some(FromServer::ReportAck(ack))
             }
-            (Some(Sabotage::DropOrders), FromServer::Overrides(overrides))
-                if self.chance.hits(0.5) =>
+            (Some(Sabotage::DropOverrides), FromServer::Overrides(overrides))
+                if self.random.hits(0.5) =>
             {
                 drop(overrides);
                 None
@@ -565,7 +565,7 @@ impl World {
 
     fn redial(&mut self, number: usize, goodbye: Option<&Goodbye>) {
         let (now, clocks) = (self.instant(), self.clocks());
-        let jitter = self.chance.share();
+        let jitter = self.random.share();
         let node = &mut self.nodes[number];
         let life = node.life;
         if let Some(connection) = node.connection.take() {
@@ -602,10 +602,11 @@ impl World {
         );
     }
 
-    /// The agent's end closes: what is on its way may be lost, and the other end learns of it, or not.
+    /// The agent's end closes: what is on its way may be lost, and the other end learns of it, or
+    /// not.
     pub(super) fn close_agent_end(&mut self, id: u64) {
-        let (delay, loses) = (self.delay(), self.chance.hits(0.3));
-        let kept = self.chance.below(3);
+        let (delay, loses) = (self.delay(), self.random.hits(0.3));
+        let kept = self.random.below(3);
         let at = self.now + delay;
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -740,23 +741,23 @@ impl World {
     /// A request comes, and goes to some cell.
     pub(super) fn request(&mut self, number: usize) {
         let now = self.instant();
-        let pause = self.chance.millis(500, 4000);
+        let pause = self.random.millis(500, 4000);
         let node = &mut self.nodes[number];
         let life = node.life;
         let Some(agent) = &mut node.agent else { return };
         if agent.applied().is_some() {
-            let cell = self.chance.pick(&cells()).clone();
+            let cell = self.random.pick(&cells()).clone();
             let instance = agent.facts().instance.clone();
             match agent.admit(&cell, LEASE, now) {
                 Ok(attempt) => {
                     if attempt.is_probe() {
-                        self.judge
+                        self.checker
                             .probes(&instance, &cell, attempt.generation(), self.now);
                     }
                     node.attempts_made += 1;
                     let made = node.attempts_made;
                     node.attempts.insert(made, (attempt, cell));
-                    let takes = self.chance.millis(5, 3000);
+                    let takes = self.random.millis(5, 3000);
                     self.after(
                         takes,
                         Event::Settle {
@@ -768,14 +769,14 @@ impl World {
                 }
                 Err(Some(RefusalReason::Override)) => {
                     let given = &node.given;
-                    self.judge
+                    self.checker
                         .obeys(&instance, given, &cell, &self.store, self.now);
                 }
                 // Some revisions lack a member.
                 Err(None) if &*cell.1 == "c" => {}
                 Err(why) if why.is_none() || &*cell.1 == STEADY => {
                     let what = format!("{instance} refuses {cell:?}: {why:?}");
-                    self.judge.broken("I6", what);
+                    self.checker.broken("I6", what);
                 }
                 Err(_) => {}
             }
@@ -799,7 +800,7 @@ impl World {
         let Some(agent) = &mut node.agent else { return };
         if attempt.is_probe() {
             let instance = &agent.facts().instance;
-            self.judge.probed(instance, &cell, attempt.generation());
+            self.checker.probed(instance, &cell, attempt.generation());
         }
         let lane = FAILING.iter().find(|lane| ***lane == *cell.1);
         let until = lane.and_then(|lane| self.failing.get(&(number, *lane)));

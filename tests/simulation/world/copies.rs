@@ -1,5 +1,5 @@
-//! Second processes under the instance of an agent: virtual machines that were copied, or containers
-//! thawed from one image. One knows nothing of the sessions of the agent that lives.
+//! Second processes under the instance of an agent: virtual machines that were copied, or
+//! containers thawed from one image. One knows nothing of the sessions of the agent that lives.
 
 use super::{Event, World};
 use crate::network::Connection;
@@ -29,9 +29,9 @@ impl World {
             return;
         }
         let (from, to) = REDIAL_SECS;
-        let wait = self.chance.secs(from, to);
+        let wait = self.random.secs(from, to);
         self.after(wait, Event::DialCopy { agent, life });
-        let replica = self.chance.below(self.hosts.len());
+        let replica = self.random.below(self.hosts.len());
         let host = &self.hosts[replica];
         let Some(hello) = self.nodes[agent].hello.clone() else {
             return;
@@ -64,7 +64,7 @@ impl World {
     /// An agent whose identity was revoked ends, and starts under another one.
     pub(super) fn restart(&mut self, agent: usize, life: u32) {
         if self.nodes[agent].life == life {
-            self.judge_revoked(agent);
+            self.check_revoked(agent);
             self.end_agent(agent, true, Duration::from_secs(1));
         }
     }

@@ -1,9 +1,10 @@
 //! The end of all harm, and what the fleet has to come to after it.
 
 use super::{Event, Sabotage, World};
+use crate::checker::CLOCKS_DIFFER;
 use crate::documents::{GATEWAY, document};
-use crate::judge::CLOCKS_DIFFER;
-use crate::plan::Deed;
+use crate::network::ServerEnd;
+use crate::plan::Action;
 use crate::store::Write;
 use lanekeeper_agent::simulation::Agent;
 use lanekeeper_model::rollout::{RolloutPlan, RolloutState, StagedPlan};
@@ -13,8 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The longest the fleet may take to agree: waits of agents that were sent away for up to two minutes,
-/// and a trial that was begun under pressure.
+/// The longest the fleet may take to agree: waits of agents that were sent away for up to two
+/// minutes, and a trial that was begun under pressure.
 const PATIENCE: Duration = Duration::from_secs(240);
 /// From the last reset to the first look: what was agreed on before it does not count.
 const SETTLES: Duration = Duration::from_secs(10);
@@ -27,10 +28,8 @@ const ROLLOUT_PATIENCE: Duration = Duration::from_secs(180);
 const INTERVALS: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(10)];
 /// Share of its interval that a report may be off by: agents vary it, and messages take time.
 const SPREAD: f64 = 0.2;
-/// The agent whose identity is revoked in the end.
-const REVOKED: usize = 2;
-/// How long that agent has to lose its session: a poll that was stalled ends within ten seconds.
-const REVOKED_FOR: Duration = Duration::from_secs(13);
+/// How long the agent whose identity is revoked in the end has to lose its session.
+const REVOKED_FOR: Duration = Duration::from_secs(5);
 /// The agent that has a copy in the end.
 const COPIED: usize = 3;
 /// A part of the problem that such an agent is shown with.
@@ -105,8 +104,8 @@ impl World {
         }
     }
 
-    /// The last writes, one of each kind. Agents that refused the revision under pressure get it again
-    /// with their next session.
+    /// The last writes, one of each kind. Agents that refused the revision under pressure get it
+    /// again with their next session.
     pub(super) fn final_writes(&mut self) {
         let in_y = (0..self.nodes.len()).filter(|number| number % 3 == 1);
         let drained = in_y.map(|number| self.nodes[number].instance());
@@ -114,7 +113,7 @@ impl World {
             Write::Undrain,
             Write::Drain(drained.collect()),
             Write::ReleaseAll,
-            Write::Order {
+            Write::Override {
                 action: OverrideAction::ForceOpen,
                 pool: Some("chat".into()),
                 lane: "a".to_owned(),
@@ -126,28 +125,47 @@ impl World {
         for write in writes {
             self.operate(write);
         }
-        self.healing.revoked.insert(self.nodes[REVOKED].instance());
-        self.revoke(REVOKED, REVOKED_FOR);
         for node in &mut self.nodes {
             if node.weak_until > self.now {
                 node.weak_until = self.now + Duration::from_secs(5);
             }
         }
         let resets = self.now + Duration::from_secs(8);
-        self.plan.push((resets, Deed::Reset { share: 2.0 }));
+        self.plan.push((resets, Action::Reset { share: 2.0 }));
         let number = self.plan.len() - 1;
-        self.at(resets, Event::Deed { number });
+        self.at(resets, Event::Action { number });
         // Notes about earlier copies ended with the sessions.
         self.healing.copied.insert(COPIED);
         self.copy_agent(COPIED, resets + SETTLES - self.now);
-        self.at(resets + SETTLES, Event::Judge);
+        self.at(resets + SETTLES, Event::FinalRevocation);
+        self.at(resets + SETTLES + REVOKED_FOR, Event::Check);
     }
 
-    pub(super) fn judge_healing(&mut self) {
-        self.after(Duration::from_secs(1), Event::Judge);
-        self.judge.audits(&self.store);
+    /// Revokes the identity of one agent while no session ends for another reason.
+    pub(super) fn final_revocation(&mut self) {
+        // Only a session's end removes a record here, so it has to be one that has a session.
+        let revoked = (0..self.nodes.len()).find(|number| {
+            let connection = self.nodes[*number].connection;
+            let connection = connection.and_then(|id| self.connections.get(&id));
+            let known = connection.is_some_and(|it| it.server == ServerEnd::Open && !it.half_open);
+            *number != COPIED
+                && known
+                && self.nodes[*number]
+                    .agent
+                    .as_ref()
+                    .is_some_and(Agent::is_open)
+        });
+        if let Some(revoked) = revoked {
+            self.healing.revoked.insert(self.nodes[revoked].instance());
+            self.revoke(revoked, REVOKED_FOR);
+        }
+    }
+
+    pub(super) fn check_healing(&mut self) {
+        self.after(Duration::from_secs(1), Event::Check);
+        self.checker.audits(&self.store);
         if let Some((revision, since)) = self.healing.rollout {
-            return self.judge_rollout(revision, since);
+            return self.check_rollout(revision, since);
         }
         match self.disagreement() {
             None => {
@@ -158,12 +176,12 @@ impl World {
                 }
             }
             Some((invariant, what)) if self.healing.agreed => {
-                self.judge
+                self.checker
                     .broken(invariant, format!("after all was well, {what}"));
             }
             Some((invariant, what)) => {
                 if self.now - self.healing.since > PATIENCE {
-                    self.judge
+                    self.checker
                         .broken(invariant, format!("{PATIENCE:?} after healing, {what}"));
                 }
             }
@@ -184,7 +202,7 @@ impl World {
         self.healing.rollout = Some((revision, self.now));
     }
 
-    fn judge_rollout(&mut self, revision: u64, since: Duration) {
+    fn check_rollout(&mut self, revision: u64, since: Duration) {
         let rollout = self.store.rollout(revision).map(|stored| &stored.rollout);
         let done = rollout.is_some_and(|it| it.state == RolloutState::Done);
         let stands = rollout.map(|it| format!("{:?} {:?}", it.state, it.stop));
@@ -196,7 +214,7 @@ impl World {
         match what {
             None => self.healing.over = true,
             Some((invariant, what)) if self.now - since > ROLLOUT_PATIENCE => {
-                self.judge.broken(invariant, what);
+                self.checker.broken(invariant, what);
             }
             Some(_) => {}
         }
@@ -220,7 +238,7 @@ impl World {
         // Clocks differ about when an order ends.
         let slack = CLOCKS_DIFFER.as_millis() as u64;
         let ends = |row: &OverrideRow| row.order.expires_ms.abs_diff(true_ms) <= slack;
-        let some_end = self.store.orders_ever.iter().any(ends);
+        let some_end = self.store.overrides_ever.iter().any(ends);
         let mut living = BTreeSet::new();
         for node in &self.nodes {
             let instance = node.instance();
@@ -265,7 +283,12 @@ impl World {
                     .filter(|row| row.order.selects(&record.labels));
                 let selected: BTreeSet<&String> = selected.map(|row| &row.order.id).collect();
                 // Of an order that ended by itself nobody is told.
-                let ever = |id: &str| self.store.orders_ever.iter().find(|it| it.order.id == *id);
+                let ever = |id: &str| {
+                    self.store
+                        .overrides_ever
+                        .iter()
+                        .find(|it| it.order.id == *id)
+                };
                 let lasts = |id: &str| ever(id).is_none_or(|it| it.order.expires_ms > true_ms);
                 let applied = record.overrides.applied.keys();
                 let applied: BTreeSet<&String> = applied.filter(|id| lasts(id)).collect();
@@ -308,13 +331,14 @@ impl World {
         Some(format!("{shown} was sent away and is shown"))
     }
 
-    /// An agent whose identity was revoked is about to start again: it had time to lose its session.
-    pub(super) fn judge_revoked(&mut self, number: usize) {
+    /// An agent whose identity was revoked is about to start again: it had time to lose its
+    /// session.
+    pub(super) fn check_revoked(&mut self, number: usize) {
         let instance = self.nodes[number].instance();
         let agent = self.nodes[number].agent.as_ref();
         if self.healing.revoked.contains(&instance) && agent.is_some_and(Agent::is_open) {
             let what = format!("{instance} has a session without authorization");
-            self.judge.broken("I11", what);
+            self.checker.broken("I11", what);
         }
     }
 
@@ -333,7 +357,7 @@ impl World {
         for node in &self.nodes {
             let connection = self.connections.get(&node.connection?)?;
             let asked = INTERVALS[connection.replica % INTERVALS.len()];
-            let gap = self.judge.longest_gap(&node.instance(), self.now);
+            let gap = self.checker.longest_gap(&node.instance(), self.now);
             if gap < asked.mul_f64(1.0 - SPREAD) || gap > asked.mul_f64(1.0 + SPREAD) {
                 let instance = node.instance();
                 return Some(format!("{instance} reports after {gap:?}, not {asked:?}"));
@@ -356,7 +380,7 @@ impl World {
     }
 }
 
-/// What an agent's cells obey else than the standing orders.
+/// What an agent's cells obey else than the active overrides.
 fn disobeyed(agent: &Agent, standing: &[OverrideRow], now: Instant) -> Option<String> {
     for cell in agent.cells(now) {
         let about = standing

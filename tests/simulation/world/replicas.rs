@@ -1,10 +1,10 @@
-//! What happens to control planes: they poll, take streams, write what they learn, drive rollouts, die
-//! and freeze.
+//! What happens to control planes: they poll, take streams, write what they learn, drive rollouts,
+//! die and freeze.
 
 use super::{Event, Sabotage, World};
 use crate::documents::GATEWAY;
 use crate::network::ServerEnd;
-use crate::store::Weather;
+use crate::store::Health;
 use lanekeeper_control_plane::simulation::{
     Due, FACTS_WRITERS, FORGET_DELAY, LIVE_WRITERS, News, RETRY_DELAY, Replica, Written,
 };
@@ -18,8 +18,8 @@ use std::time::Duration;
 /// Between two polls of revisions, and how long one may take.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 const POLL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Between two polls of orders.
-const ORDERS_INTERVAL: Duration = Duration::from_millis(750);
+/// Between two polls of overrides.
+const OVERRIDES_INTERVAL: Duration = Duration::from_millis(750);
 /// Least time from a hint to the poll it asks for.
 const POLL_GAP: Duration = Duration::from_millis(20);
 
@@ -32,7 +32,7 @@ pub struct Host {
     deferred: Vec<Event>,
     skew_ms: i64,
     config: Poll,
-    orders: Poll,
+    overrides: Poll,
     writing_records: usize,
     writing_facts: usize,
     announced: bool,
@@ -64,14 +64,14 @@ pub enum Work {
         epoch: String,
         lacking: VecDeque<(String, u64)>,
     },
-    PollOrders {
+    PollOverrides {
         number: u64,
     },
     ReadCounts {
         number: u64,
         epoch: String,
     },
-    ReadOrders {
+    ReadOverrides {
         number: u64,
         lacking: VecDeque<String>,
     },
@@ -111,7 +111,7 @@ impl Host {
             deferred: Vec::new(),
             skew_ms,
             config: Poll::default(),
-            orders: Poll::default(),
+            overrides: Poll::default(),
             writing_records: 0,
             writing_facts: 0,
             announced: false,
@@ -165,7 +165,7 @@ impl World {
         };
         self.note(|| format!("replica {replica} starts"));
         self.begin_poll(replica, Duration::ZERO);
-        self.begin_orders(replica, Duration::ZERO);
+        self.begin_overrides(replica, Duration::ZERO);
         self.work_after(replica, Duration::ZERO, Work::Announce);
         self.work_after(replica, Duration::from_secs(1), Work::LookAtRollouts);
     }
@@ -191,7 +191,7 @@ impl World {
         host.frozen_until = None;
         for event in std::mem::take(&mut host.deferred) {
             // What waited is done in any order, nearly at once.
-            let delay = self.chance.millis(0, 3);
+            let delay = self.random.millis(0, 3);
             self.after(delay, event);
         }
         self.note(|| format!("replica {replica} thaws"));
@@ -201,7 +201,7 @@ impl World {
             .filter(|(_, it)| it.replica == replica);
         let mine: Vec<u64> = mine.map(|(id, _)| *id).collect();
         for connection in mine {
-            let delay = self.chance.millis(0, 3);
+            let delay = self.random.millis(0, 3);
             self.after(delay, Event::Up { connection });
         }
     }
@@ -216,7 +216,7 @@ impl World {
         host.frozen_until = None;
         host.deferred.clear();
         self.note(|| format!("replica {replica} ends"));
-        let silent = self.chance.hits(0.2);
+        let silent = self.random.hits(0.2);
         let mine = self.connections.iter().filter(|(_, it)| {
             it.replica == replica && it.replica_life == life && it.server != ServerEnd::Closed
         });
@@ -268,9 +268,11 @@ impl World {
             } => {
                 self.read_document(replica, number, epoch, lacking);
             }
-            Work::PollOrders { number } => self.poll_orders(replica, number),
+            Work::PollOverrides { number } => self.poll_overrides(replica, number),
             Work::ReadCounts { number, epoch } => self.read_counts(replica, number, epoch),
-            Work::ReadOrders { number, lacking } => self.read_orders(replica, number, lacking),
+            Work::ReadOverrides { number, lacking } => {
+                self.read_overrides(replica, number, lacking)
+            }
             Work::Hint(hint) => self.hint(replica, &hint),
             Work::News { stream } => self.tell_news(replica, stream),
             Work::Tick { stream } => self.tick(replica, stream),
@@ -326,27 +328,27 @@ impl World {
         self.work_after(replica, delay, Work::PollRevisions { number });
     }
 
-    fn begin_orders(&mut self, replica: usize, delay: Duration) {
-        let poll = &mut self.hosts[replica].orders;
+    fn begin_overrides(&mut self, replica: usize, delay: Duration) {
+        let poll = &mut self.hosts[replica].overrides;
         *poll = Poll {
             number: poll.number + 1,
             ..Poll::default()
         };
         let number = poll.number;
-        self.work_after(replica, delay, Work::PollOrders { number });
+        self.work_after(replica, delay, Work::PollOverrides { number });
     }
 
-    fn end_poll(&mut self, replica: usize, of_orders: bool) {
+    fn end_poll(&mut self, replica: usize, of_overrides: bool) {
         let host = &self.hosts[replica];
-        let (poll, interval) = if of_orders {
-            (host.orders, ORDERS_INTERVAL)
+        let (poll, interval) = if of_overrides {
+            (host.overrides, OVERRIDES_INTERVAL)
         } else {
             (host.config, POLL_INTERVAL)
         };
-        let mut pause = interval.mul_f64(0.8 + 0.4 * self.chance.share());
+        let mut pause = interval.mul_f64(0.8 + 0.4 * self.random.share());
         if poll.again {
             pause = POLL_GAP;
-        } else if !of_orders
+        } else if !of_overrides
             && self.sabotaged(Sabotage::NeverPoll)
             && self.hosts[replica]
                 .replica
@@ -355,15 +357,15 @@ impl World {
         {
             pause = Duration::from_secs(1_000_000);
         }
-        if of_orders {
-            self.begin_orders(replica, pause);
+        if of_overrides {
+            self.begin_overrides(replica, pause);
         } else {
             self.begin_poll(replica, pause);
         }
     }
 
     fn hint(&mut self, replica: usize, hint: &Hint) {
-        let of_orders = match hint {
+        let of_overrides = match hint {
             Hint::Overrides { .. } => true,
             Hint::Duplicate { gateway, instance } => {
                 if let Some(it) = &mut self.hosts[replica].replica {
@@ -375,47 +377,52 @@ impl World {
             _ => return,
         };
         let host = &mut self.hosts[replica];
-        let poll = if of_orders {
-            &mut host.orders
+        let poll = if of_overrides {
+            &mut host.overrides
         } else {
             &mut host.config
         };
         if poll.runs {
             poll.again = true;
-        } else if of_orders {
-            self.begin_orders(replica, POLL_GAP);
+        } else if of_overrides {
+            self.begin_overrides(replica, POLL_GAP);
         } else {
             self.begin_poll(replica, POLL_GAP);
         }
     }
 
-    /// Schedules the next reading of a poll, or ends the poll when the database or the time says so.
-    fn read_on(&mut self, replica: usize, of_orders: bool, number: u64, next: Work) {
+    /// Schedules the next reading of a poll, or ends the poll when the database or the time says
+    /// so.
+    fn read_on(&mut self, replica: usize, of_overrides: bool, number: u64, next: Work) {
         let host = &self.hosts[replica];
-        let poll = if of_orders { host.orders } else { host.config };
+        let poll = if of_overrides {
+            host.overrides
+        } else {
+            host.config
+        };
         if poll.number != number {
             return;
         }
         let latency = self.latency();
-        match self.store.weather(self.now) {
-            Weather::Fine => self.work_after(replica, latency, next),
-            Weather::Away => self.end_poll(replica, of_orders),
-            Weather::Stalled(until) => {
+        match self.store.health(self.now) {
+            Health::Fine => self.work_after(replica, latency, next),
+            Health::Away => self.end_poll(replica, of_overrides),
+            Health::Stalled(until) => {
                 let over = poll.began + POLL_TIMEOUT;
                 if until < over {
                     self.work_after(replica, until.saturating_sub(self.now) + latency, next);
                 } else {
                     // The poll is given up when its time is over; nothing of it comes later.
                     let host = &mut self.hosts[replica];
-                    let poll = if of_orders {
-                        &mut host.orders
+                    let poll = if of_overrides {
+                        &mut host.overrides
                     } else {
                         &mut host.config
                     };
                     poll.number += 1;
                     let number = poll.number;
-                    let again = if of_orders {
-                        Work::PollOrders { number }
+                    let again = if of_overrides {
+                        Work::PollOverrides { number }
                     } else {
                         Work::PollRevisions { number }
                     };
@@ -425,9 +432,13 @@ impl World {
         }
     }
 
-    fn is_polling(&self, replica: usize, of_orders: bool, number: u64) -> bool {
+    fn is_polling(&self, replica: usize, of_overrides: bool, number: u64) -> bool {
         let host = &self.hosts[replica];
-        let poll = if of_orders { host.orders } else { host.config };
+        let poll = if of_overrides {
+            host.overrides
+        } else {
+            host.config
+        };
         poll.number == number
     }
 
@@ -462,7 +473,7 @@ impl World {
         lacking: VecDeque<(String, u64)>,
     ) {
         // One document that cannot be read does not keep the epoch.
-        if lacking.is_empty() || self.store.weather(self.now) == Weather::Away {
+        if lacking.is_empty() || self.store.health(self.now) == Health::Away {
             let Some(it) = &mut self.hosts[replica].replica else {
                 return;
             };
@@ -500,11 +511,11 @@ impl World {
         self.read_next_document(replica, number, epoch, lacking);
     }
 
-    fn poll_orders(&mut self, replica: usize, number: u64) {
+    fn poll_overrides(&mut self, replica: usize, number: u64) {
         if !self.is_polling(replica, true, number) {
             return;
         }
-        let poll = &mut self.hosts[replica].orders;
+        let poll = &mut self.hosts[replica].overrides;
         (poll.began, poll.runs) = (self.now, true);
         let epoch = self.store.epoch().to_owned();
         self.read_on(replica, true, number, Work::ReadCounts { number, epoch });
@@ -514,7 +525,7 @@ impl World {
         if !self.is_polling(replica, true, number) {
             return;
         }
-        let counts = self.store.order_counts();
+        let counts = self.store.override_counts();
         // Both lists are short and read whole, by polls that go on like this one.
         let drained = self.store.drained().clone();
         let revoked = self.store.revoked().clone();
@@ -528,17 +539,22 @@ impl World {
         }
         let lacking: VecDeque<_> = it.take_order_counts(epoch, &counts).into();
         self.spread_news(replica);
-        self.read_next_orders(replica, number, lacking);
+        self.read_next_overrides(replica, number, lacking);
     }
 
-    fn read_next_orders(&mut self, replica: usize, number: u64, lacking: VecDeque<String>) {
+    fn read_next_overrides(&mut self, replica: usize, number: u64, lacking: VecDeque<String>) {
         if lacking.is_empty() {
             return self.end_poll(replica, true);
         }
-        self.read_on(replica, true, number, Work::ReadOrders { number, lacking });
+        self.read_on(
+            replica,
+            true,
+            number,
+            Work::ReadOverrides { number, lacking },
+        );
     }
 
-    fn read_orders(&mut self, replica: usize, number: u64, mut lacking: VecDeque<String>) {
+    fn read_overrides(&mut self, replica: usize, number: u64, mut lacking: VecDeque<String>) {
         if !self.is_polling(replica, true, number) {
             return;
         }
@@ -550,7 +566,7 @@ impl World {
             it.take_orders(&gateway, standing);
             self.spread_news(replica);
         }
-        self.read_next_orders(replica, number, lacking);
+        self.read_next_overrides(replica, number, lacking);
     }
 
     // What follows is `stream`.
@@ -575,7 +591,7 @@ impl World {
             return;
         };
         if !std::mem::replace(&mut connection.news_due, true) {
-            let delay = self.chance.millis(0, 5);
+            let delay = self.random.millis(0, 5);
             self.work_after(replica, delay, Work::News { stream });
         }
     }
@@ -592,7 +608,7 @@ impl World {
         if news.is_empty() {
             return;
         }
-        let one = *self.chance.pick(&news);
+        let one = *self.random.pick(&news);
         it.on_news(stream, one, now, now_ms);
         let more = !it.news(stream).is_empty() && !it.is_over(stream);
         if more {
@@ -642,7 +658,7 @@ impl World {
             return;
         };
         if !it.is_ready() {
-            let wait = self.chance.millis(1, 50);
+            let wait = self.random.millis(1, 50);
             return self.after(wait, Event::Up { connection: id });
         }
         let Some(connection) = self.connections.get_mut(&id) else {
@@ -662,7 +678,7 @@ impl World {
                 message => {
                     if let FromAgent::Report(_) = &message {
                         let instance = format!("node-{agent}/{}", connection.agent_life);
-                        self.judge.hears(&instance, self.now);
+                        self.checker.hears(&instance, self.now);
                     }
                     it.receive(id, message, now, now_ms);
                 }
@@ -750,7 +766,7 @@ impl World {
     }
 
     fn finish_server_end(&mut self, id: u64, silent: bool) {
-        let (delay, loses) = (self.delay(), self.chance.hits(0.1));
+        let (delay, loses) = (self.delay(), self.random.hits(0.1));
         let at = self.now + delay;
         let Some(connection) = self.connections.get_mut(&id) else {
             return;
@@ -821,14 +837,14 @@ impl World {
 
     pub(super) fn put_facts(&mut self, replica: usize, life: u32, due: Due<AgentFacts>) {
         let latency = self.latency();
-        let (delay, written) = match self.store.weather(self.now) {
-            Weather::Fine => {
+        let (delay, written) = match self.store.health(self.now) {
+            Health::Fine => {
                 self.store.record_agent(&due.value);
                 let mute = self.now < self.store.mute_until;
                 (latency, if mute { Written::Away } else { Written::Done })
             }
-            Weather::Away => (latency, Written::Away),
-            Weather::Stalled(until) => (
+            Health::Away => (latency, Written::Away),
+            Health::Stalled(until) => (
                 until.saturating_sub(self.now).min(POLL_TIMEOUT),
                 Written::Away,
             ),
@@ -874,9 +890,9 @@ impl World {
     // What follows is `rollout`.
 
     fn look_at_rollouts(&mut self, replica: usize) {
-        let pause = Duration::from_secs(1).mul_f64(0.8 + 0.4 * self.chance.share());
+        let pause = Duration::from_secs(1).mul_f64(0.8 + 0.4 * self.random.share());
         self.work_after(replica, pause, Work::LookAtRollouts);
-        if self.store.weather(self.now) != Weather::Fine {
+        if self.store.health(self.now) != Health::Fine {
             return;
         }
         let now_ms = self.replica_ms(replica);
@@ -913,7 +929,7 @@ impl World {
         transition: &Transition,
         now_ms: u64,
     ) {
-        if self.store.weather(self.now) != Weather::Fine {
+        if self.store.health(self.now) != Health::Fine {
             return;
         }
         let revision = rollout.revision;

@@ -51,8 +51,8 @@ pub(crate) fn ensure(files: &AuthorityFiles, now_ms: u64) -> Result<(), Authorit
 ///
 /// # Errors
 ///
-/// [`AuthorityError`] when the files cannot be read or written, or are missing where a control plane
-/// makes its own: then none runs on them, and a new authority would replace nothing.
+/// [`AuthorityError`] when the files cannot be read or written, or are missing where a control
+/// plane makes its own: then none runs on them, and a new authority would replace nothing.
 pub fn rotate_authority(files: &AuthorityFiles, now_ms: u64) -> Result<String, AuthorityError> {
     if files.create {
         read_file(&files.cert)?;

@@ -1,5 +1,5 @@
-//! The cluster's public keys: read from a file at each join, or fetched from the cluster's own server
-//! and kept, so that joining goes on while that server is away.
+//! The cluster's public keys: read from a file at each join, or fetched from the cluster's own
+//! server and kept, so that joining goes on while that server is away.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! The invariants, judged at every step against what truly happened.
+//! The invariants, checked at every step against what truly happened.
 //!
 //! | | |
 //! |---|---|
 //! | I1 | an agent's revision never goes down within a control epoch |
-//! | I2 | after healing every agent serves the newest revision and obeys the standing orders, and the view and the database say so |
+//! | I2 | after healing all agents serve the newest revision and obey the overrides, and all agree |
 //! | I3 | a confirmed write is never lost |
 //! | I4 | the view never shows an older report after a newer, nor anything that no agent said |
 //! | I5 | no cell is counted by an agent that does not report freshly |
@@ -46,7 +46,7 @@ struct Sent {
 }
 
 #[derive(Default)]
-pub struct Judge {
+pub struct Checker {
     pub violation: Option<Violation>,
     /// The control epoch of each instance, and its highest revision since it came there.
     served: BTreeMap<String, (String, u64)>,
@@ -64,7 +64,7 @@ pub struct Judge {
     asked: BTreeSet<u64>,
 }
 
-impl Judge {
+impl Checker {
     pub fn broken(&mut self, invariant: &'static str, what: String) {
         self.violation.get_or_insert(Violation { invariant, what });
     }
@@ -200,7 +200,10 @@ impl Judge {
         now: Duration,
     ) {
         let justified = given.iter().any(|(order, until)| {
-            let ordered = store.orders_ever.iter().any(|row| row.order.id == order.id);
+            let ordered = store
+                .overrides_ever
+                .iter()
+                .any(|row| row.order.id == order.id);
             let concerns = order.pool.as_ref().is_none_or(|pool| *pool == cell.0);
             ordered && concerns && order.lane == cell.1 && now <= *until
         });
@@ -258,7 +261,7 @@ impl Judge {
                 Done::Revision(number, hash) => {
                     store.revision(*number).is_none_or(|it| it.hash != *hash)
                 }
-                Done::Order(id) => !store.orders_ever.iter().any(|row| row.order.id == *id),
+                Done::Override(id) => !store.overrides_ever.iter().any(|row| row.order.id == *id),
                 Done::Other | Done::Refused => false,
             };
             if lost {

@@ -2,87 +2,87 @@
 
 use super::{Event, World, brief};
 use crate::network::ServerEnd;
-use crate::plan::Deed;
+use crate::plan::Action;
 use crate::store::Write;
 use std::time::Duration;
 
 impl World {
-    pub(super) fn do_deed(&mut self, number: usize) {
-        let deed = self.plan[number].1.clone();
-        self.note(|| format!("--- {}", brief(&deed)));
-        match deed {
-            Deed::KillReplica { replica, down } => self.end_replica(replica, down),
-            Deed::StopReplica { replica, down } => self.stop_replica(replica, down),
-            Deed::FreezeReplica { replica, lasts } => self.freeze_replica(replica, lasts),
-            Deed::KillAgents { share, disk, down } => {
+    pub(super) fn do_action(&mut self, number: usize) {
+        let action = self.plan[number].1.clone();
+        self.note(|| format!("--- {}", brief(&action)));
+        match action {
+            Action::KillReplica { replica, down } => self.end_replica(replica, down),
+            Action::StopReplica { replica, down } => self.stop_replica(replica, down),
+            Action::FreezeReplica { replica, lasts } => self.freeze_replica(replica, lasts),
+            Action::KillAgents { share, disk, down } => {
                 for agent in self.some_agents(share) {
                     self.end_agent(agent, disk, down);
                 }
             }
-            Deed::StopAgent { down } => {
-                let agent = self.chance.below(self.nodes.len());
+            Action::StopAgent { down } => {
+                let agent = self.random.below(self.nodes.len());
                 self.stop_agent(agent, down);
             }
-            Deed::FreezeAgents { share, lasts } => {
+            Action::FreezeAgents { share, lasts } => {
                 for agent in self.some_agents(share) {
                     self.freeze_agent(agent, lasts);
                 }
             }
-            Deed::Cut {
+            Action::Cut {
                 share,
                 replica,
                 lasts,
             } => self.cut(share, replica, lasts),
-            Deed::Reset { share } => self.reset(share, false),
-            Deed::HalfOpen { share } => self.reset(share, true),
-            Deed::SlowNetwork { lasts } => self.slow_until = self.now + lasts,
-            Deed::StoreAway { lasts } => self.store.away_until = self.now + lasts,
-            Deed::StoreStalls { lasts } => self.store.stalled_until = self.now + lasts,
-            Deed::StoreMute { lasts } => self.store.mute_until = self.now + lasts,
-            Deed::LiveAway { lasts } => self.live.away_until = self.now + lasts,
-            Deed::LiveFull { lasts } => self.live.full_until = self.now + lasts,
-            Deed::LiveMute { lasts } => self.live.mute_until = self.now + lasts,
-            Deed::LiveFlush => self.live.flush(),
-            Deed::HintsLost { lasts } => self.deaf_until = self.now + lasts,
-            Deed::LaneFails { lane, share, lasts } => {
+            Action::Reset { share } => self.reset(share, false),
+            Action::HalfOpen { share } => self.reset(share, true),
+            Action::SlowNetwork { lasts } => self.slow_until = self.now + lasts,
+            Action::StoreAway { lasts } => self.store.away_until = self.now + lasts,
+            Action::StoreStalls { lasts } => self.store.stalled_until = self.now + lasts,
+            Action::StoreMute { lasts } => self.store.mute_until = self.now + lasts,
+            Action::LiveAway { lasts } => self.live.away_until = self.now + lasts,
+            Action::LiveFull { lasts } => self.live.full_until = self.now + lasts,
+            Action::LiveMute { lasts } => self.live.mute_until = self.now + lasts,
+            Action::LiveFlush => self.live.flush(),
+            Action::HintsLost { lasts } => self.deaf_until = self.now + lasts,
+            Action::LaneFails { lane, share, lasts } => {
                 for agent in self.some_agents(share) {
                     self.failing.insert((agent, lane), self.now + lasts);
                 }
             }
-            Deed::SlowAgents { share, lasts } => {
+            Action::SlowAgents { share, lasts } => {
                 for agent in self.some_agents(share) {
                     self.nodes[agent].slow_until = self.now + lasts;
                 }
             }
-            Deed::WeakAgents { share, lasts } => {
+            Action::WeakAgents { share, lasts } => {
                 for agent in self.some_agents(share) {
                     self.nodes[agent].weak_until = self.now + lasts;
                 }
             }
-            Deed::DrainAgents { share } => {
+            Action::DrainAgents { share } => {
                 let agents = self.some_agents(share).into_iter();
                 let instances = agents.map(|agent| self.nodes[agent].instance()).collect();
                 self.operate(Write::Drain(instances));
             }
-            Deed::RevokeAgents { share, restart } => {
+            Action::RevokeAgents { share, restart } => {
                 for agent in self.some_agents(share) {
                     self.revoke(agent, restart);
                 }
             }
-            Deed::CopyAgent => {
-                let agent = self.chance.below(self.nodes.len());
+            Action::CopyAgent => {
+                let agent = self.random.below(self.nodes.len());
                 self.copy_agent(agent, Duration::ZERO);
             }
-            Deed::PaceReports { replica, interval } => self.pace_reports(replica, interval),
-            Deed::Dump => self.store.dump(),
-            Deed::Restore { renewed_after } => {
+            Action::PaceReports { replica, interval } => self.pace_reports(replica, interval),
+            Action::Dump => self.store.dump(),
+            Action::Restore { renewed_after } => {
                 self.store.restore();
-                self.judge.restored();
+                self.checker.restored();
                 self.after(renewed_after, Event::Renew);
                 // Nobody writes between the two.
                 self.store.away_until = self.store.away_until.max(self.now + renewed_after);
             }
-            Deed::Operate(write) => self.operate(write),
+            Action::Operate(write) => self.operate(write),
         }
     }
 
@@ -109,9 +109,9 @@ impl World {
 
     fn some_agents(&mut self, share: f64) -> Vec<usize> {
         let all = 0..self.nodes.len();
-        let some: Vec<usize> = all.filter(|_| self.chance.hits(share)).collect();
+        let some: Vec<usize> = all.filter(|_| self.random.hits(share)).collect();
         if some.is_empty() {
-            return vec![self.chance.below(self.nodes.len())];
+            return vec![self.random.below(self.nodes.len())];
         }
         some
     }
@@ -136,7 +136,7 @@ impl World {
             let Some(connection) = self.connections.get_mut(&id) else {
                 continue;
             };
-            let by_agent = self.chance.hits(0.5);
+            let by_agent = self.random.hits(0.5);
             connection.half_open = half;
             connection.up.lose(0);
             connection.down.lose(0);

@@ -4,11 +4,11 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use std::time::Duration;
 
-/// Chance that repeats itself for the same seed.
+/// Random that repeats itself for the same seed.
 #[derive(Debug)]
-pub struct Chance(StdRng);
+pub struct Random(StdRng);
 
-impl Chance {
+impl Random {
     pub fn new(seed: u64) -> Self {
         Self(StdRng::seed_from_u64(seed))
     }
