@@ -1,7 +1,7 @@
 //! Who may call: callers known by the digest of their key.
 
 use http::HeaderMap;
-use http::header::AUTHORIZATION;
+use http::header::{AUTHORIZATION, Entry, HeaderName, HeaderValue};
 use lanekeeper_model::gateway::Client;
 use lanekeeper_protocol::query;
 use sha2::{Digest, Sha256};
@@ -42,7 +42,14 @@ pub(crate) enum Refused {
 
 /// A caller that was let in; dropping it frees the caller's place.
 pub(crate) struct Caller {
-    known: Option<Arc<KnownClient>>,
+    /// On the heap, because a caller is part of several futures.
+    admitted: Option<Box<Admitted>>,
+}
+
+struct Admitted {
+    known: Arc<KnownClient>,
+    /// What let the caller in.
+    key: Box<[u8]>,
 }
 
 impl Clients {
@@ -66,17 +73,20 @@ impl Clients {
         query: Option<&str>,
     ) -> Result<Caller, Refused> {
         if self.by_key.is_empty() {
-            return Ok(Caller { known: None });
+            return Ok(Caller { admitted: None });
         }
         // The table is searched by digest, so how long it takes says nothing about a key.
-        let known = |key: &[u8]| {
+        let admitted = |key: &[u8]| {
             let digest: [u8; 32] = Sha256::digest(key).into();
-            self.by_key.get(&digest)
+            let known = Arc::clone(self.by_key.get(&digest)?);
+            let key = key.into();
+            Some(Box::new(Admitted { known, key }))
         };
-        let known = keys(headers)
-            .find_map(known)
-            .or_else(|| known(query::key(query?)?.as_bytes()))
+        let admitted = keys(headers)
+            .find_map(admitted)
+            .or_else(|| admitted(query::key(query?)?.as_bytes()))
             .ok_or(Refused::Unknown)?;
+        let known = &admitted.known;
         let most = known.client.max_concurrent.unwrap_or(u32::MAX);
         known
             .load
@@ -86,7 +96,7 @@ impl Clients {
             })
             .map_err(|_| Refused::Busy)?;
         Ok(Caller {
-            known: Some(Arc::clone(known)),
+            admitted: Some(admitted),
         })
     }
 }
@@ -94,16 +104,49 @@ impl Clients {
 impl Caller {
     /// True when the caller may use the pool or lane of this name.
     pub(crate) fn may_use(&self, name: &str) -> bool {
-        self.known
+        self.admitted
             .as_ref()
-            .is_none_or(|known| known.client.may_use(name))
+            .is_none_or(|admitted| admitted.known.client.may_use(name))
+    }
+
+    /// Takes the key that let the caller in out of its headers, wherever it stands. It is the
+    /// gateway's business alone, also where callers' other keys are passed on.
+    pub(crate) fn withhold_key(&self, headers: &mut HeaderMap) {
+        let Some(admitted) = &self.admitted else {
+            return;
+        };
+        let key = &admitted.key;
+        let names: Vec<HeaderName> = headers
+            .iter()
+            .filter(|(_, value)| query::holds(value.as_bytes(), key))
+            .map(|(name, _)| name.clone())
+            .collect();
+        for name in names {
+            if let Entry::Occupied(entry) = headers.entry(name) {
+                let (name, values) = entry.remove_entry_mult();
+                let kept: Vec<HeaderValue> = values
+                    .filter(|value| !query::holds(value.as_bytes(), key))
+                    .collect();
+                for value in kept {
+                    headers.append(name.clone(), value);
+                }
+            }
+        }
+    }
+
+    /// The query without that key, and without what it is in.
+    pub(crate) fn query_without_key(&self, query: Option<&str>) -> Option<String> {
+        match &self.admitted {
+            Some(admitted) => query::without(query?, &admitted.key),
+            None => query.map(str::to_owned),
+        }
     }
 }
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        if let Some(known) = &self.known {
-            known.load.inflight.fetch_sub(1, Ordering::AcqRel);
+        if let Some(admitted) = &self.admitted {
+            admitted.known.load.inflight.fetch_sub(1, Ordering::AcqRel);
         }
     }
 }
@@ -116,14 +159,13 @@ fn keys(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
     let bare = KEY_HEADERS
         .iter()
         .filter_map(|name| headers.get(*name))
-        .map(http::HeaderValue::as_bytes);
+        .map(HeaderValue::as_bytes);
     bearer.into_iter().chain(bare)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     fn clients(max_concurrent: Option<u32>) -> Clients {
         let client = Client {
@@ -150,6 +192,7 @@ mod tests {
             with("authorization", "bearer sesame"),
             with("x-api-key", "sesame"),
             with("x-goog-api-key", "sesame"),
+            with("api-key", "sesame"),
         ] {
             assert!(clients.admit(&headers, None).is_ok(), "{headers:?}");
         }
@@ -172,6 +215,46 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn key_that_let_the_caller_in_is_withheld_wherever_it_stands() {
+        let clients = clients(None);
+        for (name, value) in [
+            ("authorization", "Bearer sesame"),
+            ("x-api-key", "sesame"),
+            ("x-goog-api-key", "sesame"),
+            ("api-key", "sesame"),
+        ] {
+            let mut headers = with(name, value);
+            for (name, value, _) in ELSEWHERE {
+                headers.append(name, HeaderValue::from_static(value));
+            }
+            let caller = clients.admit(&headers, None).expect("let in");
+            let query = "key=s%65same&sesame&x=Bearer+sesame&alt=sse";
+            let query = caller.query_without_key(Some(query));
+            assert_eq!(query.as_deref(), Some("alt=sse"));
+            caller.withhold_key(&mut headers);
+            let mut kept: Vec<_> = headers.values().map(HeaderValue::as_bytes).collect();
+            kept.sort_unstable();
+            let expected = ELSEWHERE.iter().filter(|(.., kept)| *kept);
+            let mut expected: Vec<_> = expected.map(|(_, value, _)| value.as_bytes()).collect();
+            expected.sort_unstable();
+            assert_eq!(kept, expected, "{name}");
+        }
+        let caller = clients.admit(&HeaderMap::new(), Some("key=sesame"));
+        let caller = caller.expect("let in");
+        let query = caller.query_without_key(Some("key=sesame"));
+        assert_eq!(query, None);
+    }
+
+    /// Other headers, and whether they stay.
+    const ELSEWHERE: [(&str, &str, bool); 5] = [
+        ("x-title", "my key is sesame.", false),
+        ("x-other", "sk-other", true),
+        ("x-other", "Token sesame", false),
+        ("x-other", "\"sesame\"", false),
+        ("user-agent", "sesameseed/1", true),
+    ];
 
     #[test]
     fn caller_is_bounded_to_its_places_and_pools() {

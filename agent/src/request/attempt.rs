@@ -3,6 +3,7 @@
 //!
 //! Nothing here settles a ticket or decides about the next member; that is the failover loop's.
 
+mod beginning;
 mod opening;
 
 use crate::clock;
@@ -11,11 +12,12 @@ use crate::observe::trace::AttemptTrace;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use http::header::{CONTENT_ENCODING, HeaderMap};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Method, Request, StatusCode, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::answer::{self, Answer as Inspected};
+use lanekeeper_protocol::coding::Codings;
 use lanekeeper_protocol::error_signal;
 use lanekeeper_protocol::headers::{self, Credential};
 use lanekeeper_protocol::query;
@@ -165,24 +167,51 @@ pub(crate) async fn attempt(
     if asked.dialect.is_judged_by_status() {
         return unread(head, body, bounds).await;
     }
-    let encoded = is_encoded(&head.headers);
-    let events = headers::is_event_stream(&head.headers);
-    let attempted = if events && encoded {
+    let attempted = if !headers::is_event_stream(&head.headers) {
+        // On the heap, because it would make the future of every attempt larger.
+        Box::pin(unlabelled(rules, asked.dialect, head, body, bounds, trace)).await
+    } else if is_encoded(&head.headers) {
         // Nobody asked for a coding, and frames that cannot be read cannot be judged.
+        tracing::debug!(lane = %lane.name(), "the event stream is in a content coding");
         Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
-    } else if events {
-        opening::read(rules, asked.dialect, head, body, bounds, trace).await
     } else {
-        whole(rules, asked.dialect, head, body, bounds, encoded, trace).await
+        let chunks = VecDeque::new();
+        opening::read(rules, asked.dialect, head, body, chunks, bounds, trace).await
     };
     match attempted {
         // A caller that wants one document would take the frames for garbage, and one that wants
         // frames finds none in a document: to its package the answer is over before it began.
-        Attempted::Content(_) | Attempted::Empty(_) if asked.wants_events() != events => {
+        Attempted::Content(answer) | Attempted::Empty(answer)
+            if asked.wants_events() != headers::is_event_stream(&answer.head.headers) =>
+        {
             Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
         }
         attempted => attempted,
     }
+}
+
+/// A success that is not labelled as an event stream, and may be one all the same.
+async fn unlabelled(
+    rules: Rules<'_>,
+    dialect: Dialect,
+    mut head: response::Parts,
+    mut body: upstream::Body,
+    bounds: Bounds,
+    trace: Option<&mut AttemptTrace>,
+) -> Attempted {
+    let mut chunks = VecDeque::new();
+    if !is_encoded(&head.headers) {
+        match beginning::read(&mut body, &mut chunks, bounds.content).await {
+            Err(verdict) => return Attempted::Failed(verdict, None),
+            Ok(false) => {}
+            Ok(true) => {
+                let events = HeaderValue::from_static("text/event-stream");
+                head.headers.insert(CONTENT_TYPE, events);
+                return opening::read(rules, dialect, head, body, chunks, bounds, trace).await;
+            }
+        }
+    }
+    whole(rules, dialect, head, body, chunks, bounds, trace).await
 }
 
 /// Why no request went out.
@@ -248,11 +277,17 @@ enum Held {
     Part(VecDeque<Bytes>, upstream::Body),
 }
 
-/// Reads a body until it ends, or until more is held than may be.
-async fn hold(mut body: upstream::Body, deadline: Instant) -> Result<Held, Verdict> {
-    let mut chunks: VecDeque<Bytes> = VecDeque::new();
-    let mut held = 0usize;
+/// Reads a body behind `chunks` until it ends, or until more is held than may be.
+async fn hold(
+    mut chunks: VecDeque<Bytes>,
+    mut body: upstream::Body,
+    deadline: Instant,
+) -> Result<Held, Verdict> {
+    let mut held: usize = chunks.iter().map(Bytes::len).sum();
     loop {
+        if held > HELD_MAX_BYTES {
+            return Ok(Held::Part(chunks, body));
+        }
         // Most often it is here already, and nothing has to be set up for a wait.
         let next = match body.frame().now_or_never() {
             Some(next) => next,
@@ -269,9 +304,6 @@ async fn hold(mut body: upstream::Body, deadline: Instant) -> Result<Held, Verdi
                 };
                 held = held.saturating_add(chunk.len());
                 chunks.push_back(chunk);
-                if held > HELD_MAX_BYTES {
-                    return Ok(Held::Part(chunks, body));
-                }
             }
         }
     }
@@ -321,7 +353,7 @@ async fn refused(
     let now = clock::now();
     let patience = now.checked_add(ERROR_TEXT_PATIENCE).unwrap_or(now);
     // An error whose text is cut off is still an error: the status decides.
-    let held = hold(body, bounds.content.min(patience))
+    let held = hold(VecDeque::new(), body, bounds.content.min(patience))
         .await
         .unwrap_or_else(|_| Held::All(Bytes::new()));
     let verdict = verdict::response(
@@ -352,17 +384,18 @@ async fn unread(head: response::Parts, body: upstream::Body, bounds: Bounds) -> 
     }
 }
 
-/// A success whose body is one document.
+/// A success whose body, of which `chunks` are here, is one document.
 async fn whole(
     rules: Rules<'_>,
     dialect: Dialect,
     mut head: response::Parts,
     body: upstream::Body,
+    chunks: VecDeque<Bytes>,
     bounds: Bounds,
-    encoded: bool,
     trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
-    let held = match hold(body, bounds.content).await {
+    let encoded = is_encoded(&head.headers);
+    let held = match hold(chunks, body, bounds.content).await {
         Ok(held) => held,
         Err(verdict) => return Attempted::Failed(verdict, None),
     };
@@ -406,13 +439,16 @@ async fn whole(
 }
 
 /// Judges a document in a content coding that nobody asked for. It is decoded only to be judged:
-/// the caller gets it as it came. A coding that is not known leaves bytes that are no document.
+/// the caller gets it as it came. One in a coding that is not known passes unjudged.
 fn inspect_encoded(
     rules: Rules<'_>,
     dialect: Dialect,
     headers: &HeaderMap,
     bytes: &[u8],
 ) -> Inspected {
+    if Codings::of(headers).is_err() {
+        return Inspected::Good;
+    }
     let plain = error_signal::decoded(headers, bytes);
     if plain.len() >= error_signal::MAX_BODY_BYTES {
         // Not read to its end, and too long for an error.

@@ -29,7 +29,7 @@ use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_protocol::error_body::{ErrorKind, Shortage};
 use lanekeeper_protocol::rewrite::ModelPlaces;
-use lanekeeper_protocol::{Dialect, Operation, Protocol, headers, locate};
+use lanekeeper_protocol::{Dialect, Operation, Protocol, headers, locate, via};
 use lanekeeper_serve::{ConflictingLength, UnreadHead};
 use path::Route;
 use std::future::{Future as _, poll_fn};
@@ -129,11 +129,19 @@ fn at_the_door(
         ErrorKind::ForeignOrigin
     } else if door::wants_websocket(headers) {
         ErrorKind::UpgradeRefused
+    } else if is_looped(worker, headers) {
+        ErrorKind::Loop
     } else {
         return None;
     };
     worker.count_refusal(kind.code());
     Some(reply::refuse(dialect, &kind, id))
+}
+
+/// True when the request has passed through as many gateways of this kind as it may.
+fn is_looped(worker: &Worker, headers: &HeaderMap) -> bool {
+    let hops = via::hops(headers);
+    hops > 0 && { worker.snapshot() }.is_some_and(|snapshot| hops >= snapshot.limits.hops_max)
 }
 
 /// Answers a request whose head could not be read, in the dialect of its path.
@@ -282,7 +290,7 @@ async fn serve(
     if dialect.lists_models() {
         return catalogue::answer(snapshot, caller, &route).map(Served::Document);
     }
-    let query = head.uri.query().map(str::to_owned);
+    caller.withhold_key(&mut head.headers);
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let upload_began = clock::now();
     let shutdown = worker.deadline();
@@ -313,6 +321,7 @@ async fn serve(
     if let Some(trace) = trace {
         trace.resolved(&model, &pool.name);
     }
+    let query = caller.query_without_key(head.uri.query());
     let mut headers = std::mem::take(&mut head.headers);
     let mut body = body;
     if streams {

@@ -325,7 +325,7 @@ impl Trial {
     async fn ask(&self, request: usize) -> Told {
         let before = Books::of(&self.agent);
         let got = chat("pool0", request.is_multiple_of(2))
-            .with("x-number", &request.to_string())
+            .with("x-client-request-id", &request.to_string())
             .with("x-session-id", &format!("s-{}", request % 4))
             .send(self.agent.address)
             .await;
@@ -438,7 +438,7 @@ impl Trial {
 }
 
 fn request_of(seen: &Seen) -> usize {
-    seen.header("x-number").unwrap().parse().unwrap()
+    seen.header("x-client-request-id").unwrap().parse().unwrap()
 }
 
 async fn run(world: World) -> Result<(), TestCaseError> {

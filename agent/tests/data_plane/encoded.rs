@@ -150,3 +150,48 @@ async fn compressed_event_stream_is_a_bad_body() {
         }
     }
 }
+
+/// A document in a coding that nobody knows cannot be judged, and passes.
+#[tokio::test]
+async fn unknown_coding_of_a_document_passes_unjudged() {
+    for dialect in ALL {
+        let (agent, b) = two(dialect, encoded(JSON, "x-odd", b"???"), json(503, "{}")).await;
+        let got = dialect.ask(false).send(agent.address).await;
+        assert_eq!((got.status.as_u16(), &*got.body), (200, "???"), "{got:?}");
+        assert_eq!(got.header("content-encoding"), Some("x-odd"));
+        agent.settles().await;
+        assert_eq!((b.hits(), agent.lane("a")["ok"].clone()), (0, 1.into()));
+    }
+}
+
+/// Proxies and frameworks label event streams as they like.
+#[tokio::test]
+async fn event_stream_is_one_by_its_bytes_whatever_its_label() {
+    for dialect in ALL {
+        let frames = [dialect.lifecycle, dialect.content, dialect.end].concat();
+        for label in [
+            "content-type: text/plain\r\n",
+            "content-type: application/json\r\n",
+            "content-type: application/octet-stream\r\n",
+            "",
+        ] {
+            for before in ["", "\n\n", ": ping\n\n"] {
+                let body = format!("{before}{frames}");
+                let head = format!(
+                    "HTTP/1.1 200 OK\r\n{label}content-length: {}\r\n\r\n",
+                    body.len()
+                );
+                let script = vec![Step::Write([head.as_bytes(), body.as_bytes()].concat())];
+                let (agent, b) = two(dialect, script, json(503, "{}")).await;
+                let got = dialect.ask(true).send(agent.address).await;
+                let case = format!("{} {label:?}: {got:?}", dialect.protocol);
+                assert_eq!((got.status.as_u16(), got.whole), (200, true), "{case}");
+                assert_eq!(got.header("content-type"), Some(EVENTS), "{case}");
+                assert!(got.body.ends_with(&frames), "{case}");
+                agent.settles().await;
+                let ok = agent.lane("a")["ok"].clone();
+                assert_eq!((b.hits(), ok), (0, 1.into()), "{case}");
+            }
+        }
+    }
+}

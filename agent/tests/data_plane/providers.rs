@@ -268,7 +268,7 @@ async fn nothing_a_caller_proves_itself_with_reaches_a_provider() {
         let a = Upstream::start(completion("hello")).await;
         let agent = Agent::start(&Document::new().lane("a", &a).pool(pool).yaml()).await;
         let mut ask = chat("chat", false)
-            .at("/v1/chat/completions?beta=true&token=S&sig=S&Api-Key=S&%6bey=S")
+            .at("/v1/chat/completions?api-version=1&token=S&sig=S&Api-Key=S&%6bey=S")
             .with("idempotency-key", "7");
         for name in CALLERS {
             ask = ask.with(name, "caller");
@@ -276,7 +276,7 @@ async fn nothing_a_caller_proves_itself_with_reaches_a_provider() {
         assert_eq!(ask.send(agent.address).await.status, 200);
         let seen = a.seen().remove(0);
         assert!(
-            seen.path.ends_with("/v1/chat/completions?beta=true"),
+            seen.path.ends_with("/v1/chat/completions?api-version=1"),
             "{}",
             seen.path
         );
@@ -286,5 +286,51 @@ async fn nothing_a_caller_proves_itself_with_reaches_a_provider() {
             .filter(|name| seen.header(name).is_some())
             .collect();
         assert_eq!(crossed, passed, "{pool}");
+    }
+}
+
+/// The gateway's own key of a caller stays here although the caller's other key goes on.
+#[tokio::test]
+async fn key_that_let_the_caller_in_never_goes_on() {
+    const PLACES: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
+    let rest = format!(
+        "clients: [{{name: team, key_sha256: \"{}\"}}]",
+        crate::refusals::digest("sesame")
+    );
+    for dialect in crate::dialects::ALL {
+        for streams in [false, true] {
+            for own in PLACES {
+                let a = Upstream::start(dialect.answer(streams)).await;
+                let pool = "upstream_credentials: passthrough";
+                let document = Document::new().lane("a", &a).pool(pool).rest(&rest);
+                let agent = dialect.agent(&document).await;
+                let mut ask = dialect.ask(streams);
+                ask.path += if ask.path.contains('?') { "&" } else { "?" };
+                ask.path += "key=%73esame&beta=sesame&api-version=sesame";
+                let value = |key: &str, name| match name {
+                    "authorization" => format!("Bearer {key}"),
+                    _ => key.to_owned(),
+                };
+                for name in PLACES {
+                    let key = if name == own { "sesame" } else { "callers" };
+                    ask = ask.with(name, &value(key, name));
+                }
+                ask = ask.with("x-request-id", "sesame");
+                let got = ask.send(agent.address).await;
+                let case = format!("{} {own}: {got:?}", dialect.protocol);
+                assert_eq!(got.status, 200, "{case}");
+                let seen = a.seen().remove(0);
+                let text = format!("{seen:?}");
+                assert!(!text.contains("sesame"), "{case} {text}");
+                let vendor_key = match dialect.protocol {
+                    "anthropic" => "x-api-key",
+                    "gemini" => "x-goog-api-key",
+                    _ => "authorization",
+                };
+                let passed = seen.header(vendor_key);
+                let expected = (own != vendor_key).then(|| value("callers", vendor_key));
+                assert_eq!(passed.map(str::to_owned), expected, "{case}");
+            }
+        }
     }
 }

@@ -27,7 +27,7 @@ fn send(agent: &Agent, model: &'static str, number: usize) -> JoinHandle<Got> {
     let address = agent.address;
     tokio::spawn(async move {
         chat(model, false)
-            .with("x-number", &number.to_string())
+            .with("x-client-request-id", &number.to_string())
             .send(address)
             .await
     })
@@ -61,7 +61,7 @@ async fn waiters_are_served_in_the_order_of_their_arrival() {
     let order: Vec<usize> = a
         .seen()
         .iter()
-        .map(|seen| seen.header("x-number").unwrap().parse().unwrap())
+        .map(|seen| seen.header("x-client-request-id").unwrap().parse().unwrap())
         .collect();
     assert_eq!(order, (0..10).collect::<Vec<_>>());
 }

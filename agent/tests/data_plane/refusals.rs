@@ -35,6 +35,7 @@ const OPENAI_KINDS: &[(u16, &str)] = &[
     (413, "invalid_request_error"),
     (429, "rate_limit_error"),
     (503, "server_error"),
+    (508, "server_error"),
 ];
 
 const SPEAKERS: [Speaker; 5] = [
@@ -75,6 +76,7 @@ const SPEAKERS: [Speaker; 5] = [
             (413, "request_too_large"),
             (429, "rate_limit_error"),
             (503, "overloaded_error"),
+            (508, "api_error"),
         ],
         message_at: "/error/message",
     },
@@ -95,6 +97,7 @@ const SPEAKERS: [Speaker; 5] = [
             (413, "INVALID_ARGUMENT"),
             (429, "RESOURCE_EXHAUSTED"),
             (503, "UNAVAILABLE"),
+            (508, "INTERNAL"),
         ],
         message_at: "/error/message",
     },
@@ -238,6 +241,18 @@ async fn every_refusal_before_a_lane_speaks_every_dialect() {
                 good().with("x-large", &"y".repeat(100 * 1024)),
             ),
             (
+                "hops",
+                508,
+                good().with("via", "1.1 lanekeeper, 1.1 edge, 1.1 lanekeeper"),
+            ),
+            (
+                "hops in lines",
+                508,
+                good()
+                    .with("via", "1.1 lanekeeper")
+                    .with("via", "2 lanekeeper"),
+            ),
+            (
                 "many headers",
                 431,
                 (0..100).fold(good(), |ask, _| ask.with("x-many", "y")),
@@ -334,6 +349,10 @@ async fn refusals_without_a_pool_are_counted_by_reason() {
         ("invalid_api_key", speaker.ask("chat")),
         ("model_forbidden", speaker.good("a")),
         ("model_not_found", speaker.good("unknown{x}")),
+        (
+            "loop_detected",
+            good().with("via", "1.1 lanekeeper,1.1 lanekeeper"),
+        ),
         ("unknown_path", good().at("/v1/nothing")),
         (
             "method_not_allowed",
@@ -360,7 +379,7 @@ async fn refusals_without_a_pool_are_counted_by_reason() {
             .metrics()
             .matches("\nlanekeeper_refusals_total{")
             .count(),
-        8
+        9
     );
 }
 

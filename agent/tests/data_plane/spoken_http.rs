@@ -1,6 +1,7 @@
 //! HTTP as clients, browsers and balancers speak it.
 
 use crate::caller::{Ask, chat};
+use crate::dialects::ALL;
 use crate::gateway::{Agent, Document};
 use crate::upstream::{Upstream, completion};
 use flate2::Compression;
@@ -257,5 +258,63 @@ async fn slashes_too_many_change_nothing() {
     ] {
         let got = chat("chat", false).at(path).send(agent.address).await;
         assert_eq!(got.status, 200, "{path}: {}", got.body);
+    }
+}
+
+/// A gateway whose provider is itself, and two in a row, which are meant.
+#[tokio::test]
+async fn gateway_that_calls_itself_is_found_out() {
+    for dialect in ALL {
+        for streams in [false, true] {
+            for hops_max in [1, 2, 3] {
+                let a = Upstream::start(completion("hello")).await;
+                let agent = dialect.agent(&Document::new().lane("a", &a)).await;
+                let rest = format!("limits: {{hops_max: {hops_max}}}");
+                let document = Document::new()
+                    .lane_at("a", agent.address, 1, "")
+                    .rest(&rest)
+                    .yaml()
+                    .replace(
+                        "protocol: openai",
+                        &format!("protocol: {}", dialect.protocol),
+                    )
+                    .replace("up-a", "chat");
+                agent.apply(&document);
+                let got = dialect.ask(streams).send(agent.address).await;
+                let case = format!("{} {streams} {hops_max}: {got:?}", dialect.protocol);
+                assert!(got.status.is_server_error(), "{case}");
+                agent.settles().await;
+                let totals = agent.plane.totals();
+                // And the one that is refused at the door.
+                assert_eq!((totals.requests, totals.ok), (hops_max, 0), "{case}");
+                let line = "lanekeeper_refusals_total{reason=\"loop_detected\"} 1\n";
+                assert!(agent.metrics().contains(line), "{case}");
+                assert_eq!(a.hits(), 0);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_gateways_in_a_row_serve() {
+    for dialect in ALL {
+        for streams in [false, true] {
+            let a = Upstream::start(dialect.answer(streams)).await;
+            let near = dialect.agent(&Document::new().lane("a", &a)).await;
+            let far = Document::new()
+                .lane_at("a", near.address, 1, "")
+                .yaml()
+                .replace(
+                    "protocol: openai",
+                    &format!("protocol: {}", dialect.protocol),
+                )
+                .replace("up-a", "chat");
+            let far = Agent::start(&far).await;
+            let ask = dialect.ask(streams).with("via", "1.1 edge");
+            let got = ask.send(far.address).await;
+            assert_eq!((got.status.as_u16(), got.whole), (200, true), "{got:?}");
+            let marks = "1.1 lanekeeper, 1.1 lanekeeper";
+            assert_eq!(a.seen()[0].header("via"), Some(marks));
+        }
     }
 }

@@ -62,6 +62,15 @@ pub enum LocateError {
         /// The field's name.
         field: &'static str,
     },
+    /// A routing field in another case: readers that tell keys apart by case and readers that do not
+    /// would see two bodies.
+    #[error(
+        "the field \"{field}\" must be written in lower case; some servers would read this one"
+    )]
+    OtherCase {
+        /// The field's name as it should be written.
+        field: &'static str,
+    },
     /// No `model` field.
     #[error("the field \"model\" is missing; name a pool or a model")]
     MissingModel,
@@ -78,7 +87,7 @@ impl LocateError {
     #[must_use]
     pub const fn field(&self) -> Option<&'static str> {
         match self {
-            Self::Duplicate { field } => Some(field),
+            Self::Duplicate { field } | Self::OtherCase { field } => Some(field),
             Self::MissingModel | Self::BadModel => Some("model"),
             Self::BadStream => Some("stream"),
             Self::ByteOrderMark
@@ -109,6 +118,17 @@ pub(crate) fn decode(body: &[u8], token: Range<usize>) -> Option<Cow<'_, str>> {
     serde_json::from_slice::<String>(&quoted)
         .ok()
         .map(Cow::Owned)
+}
+
+/// True when a key is `name` to readers that do not tell cases apart. Some of them fold by Unicode
+/// (Go's `encoding/json` does), where two letters beside those of ASCII stand for `s` and `k`.
+pub(crate) fn is_same_but_for_case(key: &str, name: &str) -> bool {
+    let fold = |letter: char| match letter {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        other => other.to_ascii_lowercase(),
+    };
+    key.chars().map(fold).eq(name.chars().map(fold))
 }
 
 /// Walks a JSON document and checks its grammar on the way.

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::dialect::Vendor;
-use crate::json::scan::{Scan, decode};
+use crate::json::scan::{Scan, decode, is_same_but_for_case};
 
 pub use crate::json::scan::{LocateError, MAX_DEPTH, MAX_MODEL_BYTES};
 
@@ -68,6 +68,7 @@ pub fn locate(body: &[u8]) -> Result<Located<'_>, LocateError> {
                         _ => return Err(LocateError::BadStream),
                     };
                 }
+                Field::OtherCase(field) => return Err(LocateError::OtherCase { field }),
                 Field::Other => scan.value(1)?,
             }
             scan.white_space();
@@ -107,6 +108,8 @@ pub fn model_names(vendor: &dyn Vendor, body: &[u8]) -> Result<Vec<Range<usize>>
 enum Field {
     Model,
     Stream,
+    /// One of the two but for its case.
+    OtherCase(&'static str),
     Other,
 }
 
@@ -115,11 +118,6 @@ enum Field {
 fn field_of(key: &[u8]) -> Field {
     // The longest spelling of "stream" escapes all six letters.
     const LONGEST: usize = 6 * 6;
-    let named = |name: &[u8]| match name {
-        b"model" => Field::Model,
-        b"stream" => Field::Stream,
-        _ => Field::Other,
-    };
     if key.len() > LONGEST {
         return Field::Other;
     }
@@ -127,6 +125,23 @@ fn field_of(key: &[u8]) -> Field {
         return named(key);
     }
     decode(key, 0..key.len()).map_or(Field::Other, |key| named(key.as_bytes()))
+}
+
+fn named(name: &[u8]) -> Field {
+    // The longest spelling of "stream" has a letter of two bytes for its first.
+    const LENGTHS: std::ops::RangeInclusive<usize> = 5..=7;
+    match name {
+        b"model" => Field::Model,
+        b"stream" => Field::Stream,
+        _ if !LENGTHS.contains(&name.len()) => Field::Other,
+        _ => {
+            let name = std::str::from_utf8(name).unwrap_or_default();
+            ["model", "stream"]
+                .into_iter()
+                .find(|field| is_same_but_for_case(name, field))
+                .map_or(Field::Other, Field::OtherCase)
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use memchr::memmem;
+
 use crate::dialect::Dialect;
 use crate::path::decode;
 use crate::request::headers::Credential;
@@ -32,6 +34,24 @@ pub fn key(query: &str) -> Option<Cow<'_, str>> {
         let is_key = { vendor::ALL.iter() }.any(|vendor| vendor.key_parameter() == Some(&*name));
         is_key.then(|| decode(value))
     })
+}
+
+/// True when a key stands in the text, alone or between other words.
+#[must_use]
+pub fn holds(text: &[u8], key: &[u8]) -> bool {
+    let is_part = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    memmem::find_iter(text, key).any(|from| {
+        let before = from.checked_sub(1).and_then(|at| text.get(at));
+        !is_part(before) && !is_part(text.get(from + key.len()))
+    })
+}
+
+/// The query without the parameters that hold a key. `None` when nothing is left.
+#[must_use]
+pub fn without(query: &str, key: &[u8]) -> Option<String> {
+    let is_free = |pair: &&str| !holds(decode(pair).as_bytes(), key);
+    let kept: Vec<&str> = query.split('&').filter(is_free).collect();
+    (!kept.is_empty()).then(|| kept.join("&"))
 }
 
 #[cfg(test)]

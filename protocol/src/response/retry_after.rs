@@ -7,7 +7,7 @@
 use std::time::{Duration, SystemTime};
 
 use http::HeaderMap;
-use http::header::RETRY_AFTER;
+use http::header::{HeaderName, RETRY_AFTER};
 
 /// Longest wait taken over from an upstream; longer ones count as this.
 pub const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -17,15 +17,28 @@ pub const RETRY_AFTER_MS: &str = "retry-after-ms";
 /// The longest wait the headers ask for; `now` is the wall clock that dates are measured against.
 #[must_use]
 pub fn from_headers(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let seconds = headers.get_all(RETRY_AFTER).iter().filter_map(|value| {
-        let text = value.to_str().ok()?;
-        parse(text, now)
-    });
-    let millis = headers.get_all(RETRY_AFTER_MS).iter().filter_map(|value| {
-        let text = value.to_str().ok()?;
-        parse_millis(text)
-    });
+    let seconds = lines(headers, RETRY_AFTER).filter_map(|line| longest(line, now));
+    let millis = lines(headers, HeaderName::from_static(RETRY_AFTER_MS));
+    let millis = millis.flat_map(|line| line.split(',').filter_map(parse_millis));
     seconds.chain(millis).max()
+}
+
+fn lines(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
+    let values = headers.get_all(name).into_iter();
+    values.filter_map(|value| value.to_str().ok())
+}
+
+/// The longest wait of one line. Several values in one, between commas, are as good as several
+/// lines (RFC 9110, 5.3); two of the forms of a date have a comma of their own.
+fn longest(line: &str, now: SystemTime) -> Option<Duration> {
+    let mut parts = line.split(',').peekable();
+    let mut waits = Vec::new();
+    while let Some(part) = parts.next() {
+        let date = parts.peek().map(|next| format!("{part},{next}"));
+        let wait = parse(part, now).or_else(|| parse(&date?, now));
+        waits.extend(wait);
+    }
+    waits.into_iter().max()
 }
 
 /// Reads one `Retry-After` value: seconds with an optional fraction, or an HTTP date in any of its
@@ -64,11 +77,12 @@ fn whole_seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds.ceil()).map_or(MAX_WAIT, |wait| wait.min(MAX_WAIT))
 }
 
-/// A plain decimal number. It must start with a digit, which leaves out signs, `inf` and `nan`;
-/// one too large for a float is infinite here and ends as the cap.
+/// Digits, and a fraction or none: no sign, no exponent, no `inf`. A number too large for a float
+/// is infinite here and ends as the cap.
 fn number(value: &str) -> Option<f64> {
-    value.bytes().next().filter(u8::is_ascii_digit)?;
-    value.parse().ok()
+    let (whole, fraction) = value.split_once('.').unwrap_or((value, "0"));
+    let is_plain = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (is_plain(whole) && is_plain(fraction)).then(|| value.parse().ok())?
 }
 
 #[cfg(test)]

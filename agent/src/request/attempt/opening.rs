@@ -25,16 +25,20 @@ use std::time::Instant;
 /// Held frames up to this many bytes are copied out of the network buffer before a wait.
 const DETACH_MAX_BYTES: usize = 4 * 1024;
 
-/// Reads a stream up to the point where it may go to the caller.
+/// Reads a stream, of which `chunks` are here, up to the point where it may go to the caller.
 pub(super) async fn read(
     rules: Rules<'_>,
     dialect: Dialect,
     mut head: response::Parts,
     mut body: upstream::Body,
+    chunks: VecDeque<Bytes>,
     bounds: Bounds,
     mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
     let mut reader = Box::new(SseReader::new());
+    for chunk in chunks {
+        reader.push(chunk);
+    }
     let mut opening = Opening::default();
     let mut held_until: Option<Instant> = None;
     let mut heard = false;

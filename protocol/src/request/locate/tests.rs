@@ -105,6 +105,42 @@ fn unusable_bodies_are_refused_by_name() {
 }
 
 #[test]
+fn routing_fields_in_another_case_are_refused_beside_the_right_ones_and_alone() {
+    let model = LocateError::OtherCase { field: "model" };
+    let stream = LocateError::OtherCase { field: "stream" };
+    for (field, wanted) in [
+        (r#""Model":"x""#, model),
+        (r#""MODEL":null"#, model),
+        (r#""mod\u0045l":"x""#, model),
+        (r#""\u004dodel":"x""#, model),
+        (r#""Stream":true"#, stream),
+        (r#""streaM":1"#, stream),
+        ("\"\u{17f}tream\":true", stream),
+        (r#""\u017fTREAM":true"#, stream),
+        (r#""\u0053\u0054\u0052\u0045\u0041\u004d":true"#, stream),
+    ] {
+        for body in [
+            format!(r#"{{"model":"chat","stream":false,{field}}}"#),
+            format!(r#"{{{field},"model":"chat","stream":false}}"#),
+            format!("{{{field}}}"),
+        ] {
+            assert_eq!(locate(body.as_bytes()), Err(wanted), "{body}");
+        }
+    }
+    for field in [
+        "models",
+        "mode1",
+        "model_",
+        "streams",
+        "xmodel",
+        "\u{17f}\u{17f}tream",
+    ] {
+        let body = format!(r#"{{"model":"chat","{field}":1,"n":{{"Model":"x","Stream":1}}}}"#);
+        assert!(locate(body.as_bytes()).is_ok(), "{body}");
+    }
+}
+
+#[test]
 fn depth_is_bounded_exactly() {
     let nested = |levels: usize| {
         let inner = levels - 1;
@@ -193,7 +229,8 @@ proptest! {
                 | Err(LocateError::MissingModel
                     | LocateError::BadModel
                     | LocateError::BadStream
-                    | LocateError::Duplicate { .. })
+                    | LocateError::Duplicate { .. }
+                    | LocateError::OtherCase { .. })
         );
         let surrogate = body.windows(3).any(|pair| pair.eq_ignore_ascii_case(b"\\ud"));
         prop_assume!(std::str::from_utf8(&body).is_ok() && !surrogate);

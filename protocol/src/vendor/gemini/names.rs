@@ -6,10 +6,47 @@
 
 use std::ops::Range;
 
-use crate::json::scan::{LocateError, MAX_MODEL_BYTES, Scan, decode};
+use crate::json::scan::{LocateError, MAX_MODEL_BYTES, Scan, decode, is_same_but_for_case};
 
 /// What stands before a name in a body.
 const COLLECTION: &[u8] = b"models/";
+
+const MODEL: &str = "model";
+const REQUESTS: &str = "requests";
+/// The fields of a body that name a model, or have one below them. `generate_content_request` is
+/// the same field by protobuf's JSON, which takes both spellings.
+const TOP: [&str; 4] = [
+    MODEL,
+    REQUESTS,
+    "generateContentRequest",
+    "generate_content_request",
+];
+
+/// The fields of one object that were met, each of which may stand there once and in its own case.
+#[derive(Default)]
+struct Seen(Vec<&'static str>);
+
+impl Seen {
+    /// Which of the fields a key is.
+    fn take(
+        &mut self,
+        key: &str,
+        fields: &[&'static str],
+    ) -> Result<Option<&'static str>, LocateError> {
+        let same = |field: &&&'static str| is_same_but_for_case(key, field);
+        let Some(field) = fields.iter().find(same).copied() else {
+            return Ok(None);
+        };
+        if key != field {
+            return Err(LocateError::OtherCase { field });
+        }
+        if self.0.contains(&field) {
+            return Err(LocateError::Duplicate { field });
+        }
+        self.0.push(field);
+        Ok(Some(field))
+    }
+}
 
 /// Where the body names its model: as a field of the body itself, of each of its `requests`, and of
 /// its `generateContentRequest`. The ranges are in order and leave `models/` out.
@@ -20,11 +57,12 @@ const COLLECTION: &[u8] = b"models/";
 pub(super) fn model_names(body: &[u8]) -> Result<Vec<Range<usize>>, LocateError> {
     let mut scan = Scan::open(body)?;
     let mut names = Vec::new();
-    scan.members(1, &mut |scan, key, depth| match key {
-        b"model" => scan.name(&mut names),
-        b"requests" => scan.items(depth, &mut |scan, depth| scan.named(depth, &mut names)),
-        b"generateContentRequest" => scan.named(depth, &mut names),
-        _ => scan.value(depth),
+    let mut seen = Seen::default();
+    scan.members(1, &mut |scan, key, depth| match seen.take(key, &TOP)? {
+        Some(MODEL) => scan.name(&mut names),
+        Some(REQUESTS) => scan.items(depth, &mut |scan, depth| scan.named(depth, &mut names)),
+        Some(_) => scan.named(depth, &mut names),
+        None => scan.value(depth),
     })?;
     scan.end()?;
     Ok(names)
@@ -36,7 +74,7 @@ impl Scan<'_> {
     fn members(
         &mut self,
         depth: u32,
-        each: &mut impl FnMut(&mut Self, &[u8], u32) -> Result<(), LocateError>,
+        each: &mut impl FnMut(&mut Self, &str, u32) -> Result<(), LocateError>,
     ) -> Result<(), LocateError> {
         self.white_space();
         if self.peek() == Some(b'}') {
@@ -50,7 +88,7 @@ impl Scan<'_> {
             self.white_space();
             let body = self.body;
             let name = decode(body, key).unwrap_or_default();
-            each(self, name.as_bytes(), depth)?;
+            each(self, &name, depth)?;
             self.white_space();
             match self.next()? {
                 b',' => self.white_space(),
@@ -93,10 +131,14 @@ impl Scan<'_> {
             return self.value(depth);
         }
         self.at += 1;
-        self.members(depth + 1, &mut |scan, key, depth| match key {
-            b"model" => scan.name(names),
-            _ => scan.value(depth),
-        })
+        let mut seen = Seen::default();
+        self.members(
+            depth + 1,
+            &mut |scan, key, depth| match seen.take(key, &[MODEL])? {
+                Some(_) => scan.name(names),
+                None => scan.value(depth),
+            },
+        )
     }
 
     /// Takes the value of `model`.
@@ -151,6 +193,47 @@ mod tests {
         ] {
             assert_eq!(found(body), Ok(names), "{body}");
         }
+    }
+
+    #[test]
+    fn names_in_another_case_or_given_twice_are_refused() {
+        let other = |field| Err(LocateError::OtherCase { field });
+        let twice = |field| Err(LocateError::Duplicate { field });
+        for (body, expected) in [
+            (r#"{"Model":"a"}"#, other("model")),
+            (r#"{"model":"a","MODEL":"b"}"#, other("model")),
+            (r#"{"model":"a","mod\u0065l":"b"}"#, twice("model")),
+            (r#"{"Requests":[]}"#, other("requests")),
+            ("{\"request\u{17f}\":[]}", other("requests")),
+            (r#"{"requests":[],"requests":[]}"#, twice("requests")),
+            (r#"{"requests":[{"modeL":"a"}]}"#, other("model")),
+            (
+                r#"{"requests":[{"model":"a"},{"model":"a","model":"b"}]}"#,
+                twice("model"),
+            ),
+            (
+                r#"{"generatecontentrequest":{}}"#,
+                other("generateContentRequest"),
+            ),
+            (
+                r#"{"generateContentRequest":{"Model":"a"}}"#,
+                other("model"),
+            ),
+            (
+                r#"{"generate_content_request":{"Model":"a"}}"#,
+                other("model"),
+            ),
+        ] {
+            assert_eq!(found(body), expected, "{body}");
+        }
+        for body in [
+            r#"{"contents":[{"Model":"a"}],"requests":[{"content":{"Model":"a"}}]}"#,
+            r#"{"Stream":true,"stream":false}"#,
+        ] {
+            assert_eq!(found(body), Ok(vec![]), "{body}");
+        }
+        let body = r#"{"generate_content_request":{"model":"models/a"}}"#;
+        assert_eq!(found(body), Ok(vec!["a"]));
     }
 
     #[test]
