@@ -282,6 +282,7 @@ async fn serve(
         return catalogue::answer(snapshot, caller, &route).map(Served::Document);
     }
     let query = head.uri.query().map(str::to_owned);
+    let tail = route.tail.to_owned();
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let upload_began = clock::now();
     let shutdown = worker.deadline();
@@ -326,7 +327,9 @@ async fn serve(
         client: worker.client(),
         snapshot: Arc::clone(snapshot),
         asked: Asked {
+            method: head.method.clone(),
             dialect,
+            tail,
             headers,
             body,
             model: places,
@@ -358,6 +361,13 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
             model: Some(model.clone()),
             places: ModelPlaces::Both(locate::model_names(dialect.vendor(), body).map_err(unfit)?),
             streams: dialect.operation() == Operation::ChatStream,
+        });
+    }
+    if dialect.is_collection() {
+        return Ok(Named {
+            model: in_path,
+            places: ModelPlaces::Path,
+            streams: false,
         });
     }
     let located = match locate::locate(body) {
