@@ -34,9 +34,41 @@ pub enum Operation {
     CountTokens,
     /// Which names the caller may use. The agent answers it itself.
     Models,
-    /// Another endpoint of the vendor's API that takes a JSON document, by its path below the
-    /// version. Its answers are not read: the status alone judges them.
-    Other(&'static str),
+    /// Another endpoint of the vendor's API, by its place in [`Vendor::others`]. Its answers are not
+    /// read: the status alone judges them.
+    Other(u8),
+}
+
+/// An endpoint that is passed through without being read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherEndpoint {
+    /// Its path below the version.
+    pub path: &'static str,
+    /// Its name where a breaker keeps a cell per endpoint.
+    pub name: &'static str,
+    /// It stands for things that the vendor keeps under an id, in one account, and for everything
+    /// below them: any method, no model, and a path that goes on.
+    pub is_collection: bool,
+}
+
+impl OtherEndpoint {
+    /// One that takes a JSON document, which may name the model.
+    pub(crate) const fn document(path: &'static str) -> Self {
+        Self {
+            path,
+            name: path,
+            is_collection: false,
+        }
+    }
+
+    /// A collection.
+    pub(crate) const fn collection(path: &'static str, name: &'static str) -> Self {
+        Self {
+            path,
+            name,
+            is_collection: true,
+        }
+    }
 }
 
 /// Everything the agent knows about one vendor's protocol. A vendor is one module that implements
@@ -60,6 +92,11 @@ pub trait Vendor: fmt::Debug + Send + Sync {
 
     /// The operations that its lanes serve.
     fn operations(&self) -> &'static [Operation];
+
+    /// Its endpoints that are passed through without being read, which its lanes serve too.
+    fn others(&self) -> &'static [OtherEndpoint] {
+        &[]
+    }
 
     /// The name of a chat where a breaker keeps a cell per endpoint.
     fn chat_name(&self) -> &'static str {
@@ -276,7 +313,7 @@ impl Dialect {
             Operation::Embeddings | Operation::EmbeddingsBatch => "embeddings",
             Operation::CountTokens => "count_tokens",
             Operation::Models => "models",
-            Operation::Other(path) => path,
+            Operation::Other(_) => self.other().map_or("other", |endpoint| endpoint.name),
         }
     }
 
@@ -290,7 +327,7 @@ impl Dialect {
             Operation::Embeddings | Operation::EmbeddingsBatch => "embeddings",
             Operation::CountTokens => "count_tokens",
             Operation::Models => "list_models",
-            Operation::Other(path) => path,
+            Operation::Other(_) => self.other().map_or("other", |endpoint| endpoint.name),
         }
     }
 
@@ -324,6 +361,37 @@ impl Dialect {
     #[must_use]
     pub const fn is_judged_by_status(self) -> bool {
         matches!(self.operation, Operation::Other(_))
+    }
+
+    /// The endpoint that is passed through, if it is one of those.
+    #[must_use]
+    pub fn other(self) -> Option<&'static OtherEndpoint> {
+        match self.operation {
+            Operation::Other(place) => self.vendor.others().get(usize::from(place)),
+            _ => None,
+        }
+    }
+
+    /// True for what a vendor keeps under ids.
+    #[must_use]
+    pub fn is_collection(self) -> bool {
+        self.other().is_some_and(|endpoint| endpoint.is_collection)
+    }
+
+    /// What follows the collection in the caller's `path`: empty, or with a leading slash. Empty for
+    /// other operations.
+    #[must_use]
+    pub fn below_collection(self, path: &str) -> &str {
+        let Some(endpoint) = self.other().filter(|endpoint| endpoint.is_collection) else {
+            return "";
+        };
+        let own = endpoint.path;
+        let after = |(at, _): (usize, &str)| path.get(at..)?.strip_prefix('/')?.strip_prefix(own);
+        let tail = |tail: &&str| tail.is_empty() || tail.starts_with('/');
+        { path.match_indices('/') }
+            .filter_map(after)
+            .find(tail)
+            .unwrap_or_default()
     }
 
     /// True when the caller asks which names it may use, which the agent answers itself.

@@ -8,7 +8,7 @@ mod responses;
 
 use serde_json::{Value, json};
 
-use crate::dialect::{Operation, Protocol, Vendor};
+use crate::dialect::{Operation, OtherEndpoint, Protocol, Vendor};
 
 /// What a probe asks the model.
 const PROBE_PROMPT: &str = "hi";
@@ -37,14 +37,31 @@ pub const fn vendor(protocol: Protocol) -> &'static dyn Vendor {
     }
 }
 
-/// The one of `operations` that is another endpoint at `path`, whose version is `version`.
-fn other(operations: &[Operation], version: &str, path: &str) -> Option<Operation> {
+/// The one of `others` that is at `path`, or the collection that it is in. `version` is the version
+/// in the path.
+fn other(others: &[OtherEndpoint], version: &str, path: &str) -> Option<Operation> {
     let wanted = path
         .strip_prefix('/')?
         .strip_prefix(version)?
         .strip_prefix('/')?;
-    let mut operations = operations.iter().copied();
-    operations.find(|operation| matches!(operation, Operation::Other(path) if *path == wanted))
+    let place = others.iter().position(|endpoint| {
+        let tail = wanted.strip_prefix(endpoint.path);
+        tail.is_some_and(|tail| tail.is_empty() || (endpoint.is_collection && is_tail(tail)))
+    });
+    u8::try_from(place?).ok().map(Operation::Other)
+}
+
+/// The path of the one of `others` at `place`.
+fn other_path(others: &[OtherEndpoint], place: u8) -> &'static str {
+    { others.get(usize::from(place)) }.map_or("", |endpoint| endpoint.path)
+}
+
+/// True for segments that nobody can take for another path: ids and plain words.
+fn is_tail(tail: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~:".contains(&byte);
+    let is_segment =
+        |segment: &str| segment.bytes().all(is_plain) && segment.bytes().any(|byte| byte != b'.');
+    { tail.strip_prefix('/') }.is_some_and(|rest| rest.split('/').all(is_segment))
 }
 
 /// The probe of the vendors whose chats have OpenAI's outline.

@@ -4,7 +4,7 @@
 //! while every generation fails.
 
 use crate::request::attempt::Asked;
-use http::HeaderMap;
+use http::{HeaderMap, Method};
 use lanekeeper_model::gateway::Protocol;
 use lanekeeper_protocol::rewrite::ModelPlaces;
 use lanekeeper_protocol::{Dialect, vendor};
@@ -21,6 +21,8 @@ pub(super) fn of(protocol: Protocol, model: &str) -> Asked {
     let vendor = vendor(protocol);
     let (operation, body) = vendor.probe(model);
     Asked {
+        method: Method::POST,
+        tail: String::new(),
         dialect: Dialect::new(vendor, operation),
         headers: HeaderMap::new(),
         body: body.to_string().into(),

@@ -13,7 +13,7 @@ use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, Request, StatusCode, response};
+use http::{Method, Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::answer::{self, Answer as Inspected};
@@ -37,7 +37,10 @@ const ERROR_TEXT_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the caller asked, untouched by any attempt.
 pub(crate) struct Asked {
+    pub(crate) method: Method,
     pub(crate) dialect: Dialect,
+    /// What follows a collection in the path: empty, or with a leading slash.
+    pub(crate) tail: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     /// Where the model is named.
@@ -49,6 +52,11 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
+    /// Asking another lane cannot do the same thing twice.
+    pub(crate) fn may_be_repeated(&self) -> bool {
+        !self.dialect.is_collection() || matches!(self.method, Method::GET | Method::DELETE)
+    }
+
     /// The answer is an event stream that comments may keep open.
     pub(crate) fn keeps_open(&self) -> bool {
         self.wants_events() && !self.dialect.streams_array(self.query.as_deref())
@@ -165,7 +173,7 @@ pub(crate) async fn attempt(
         return refused(rules, head, body, bounds).await;
     }
     if asked.dialect.is_judged_by_status() {
-        return unread(head, body, bounds).await;
+        return Box::pin(unread(head, body, bounds)).await;
     }
     let attempted = if !headers::is_event_stream(&head.headers) {
         // On the heap, because it would make the future of every attempt larger.
@@ -233,27 +241,24 @@ async fn dispatch(
     let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
     let provider_headers =
         { provider.credential.headers(asked.dialect.protocol()) }.ok_or(Unsent::Unready)?;
-    let uri = lane.endpoint(asked.dialect).ok_or(Unsent::Unready)?;
     let credential = if passthrough {
         Credential::Passthrough
     } else {
         Credential::Own
     };
-    let query = asked
-        .query
-        .as_deref()
-        .and_then(|query| query::upstream_query(query, asked.dialect, credential));
-    let uri = query
-        .and_then(|query| endpoint::with_query(&uri.to_string(), &query)?.parse().ok())
-        .unwrap_or_else(|| uri.clone());
+    let uri = upstream_uri(lane, asked, credential).ok_or(Unsent::Unready)?;
     let body = BodyChain::with_model_at(&asked.body, &asked.model, &lane.upstream_model);
     let parent = trace.and_then(AttemptTrace::headers);
     let make = || {
         let mut request = Request::new(body.clone());
-        *request.method_mut() = Method::POST;
+        *request.method_mut() = asked.method.clone();
         *request.uri_mut() = uri.clone();
         *request.headers_mut() =
             headers::upstream_request(&asked.headers, &provider_headers, credential);
+        if asked.body.is_empty() {
+            // Some servers then look for a document, and refuse its absence.
+            request.headers_mut().remove(CONTENT_TYPE);
+        }
         if let Some(parent) = &parent {
             parent.write(request.headers_mut());
         }
@@ -263,6 +268,20 @@ async fn dispatch(
         .send(target, make, deadline)
         .await
         .map_err(Unsent::Upstream)
+}
+
+/// Where the request goes: the endpoint, what the caller's path has below it, and the part of the
+/// caller's query that passes.
+fn upstream_uri(lane: &Lane, asked: &Asked, credential: Credential) -> Option<Uri> {
+    let endpoint = lane.endpoint(asked.dialect)?;
+    let query = { asked.query.as_deref() }
+        .and_then(|query| query::upstream_query(query, asked.dialect, credential));
+    if asked.tail.is_empty() && query.is_none() {
+        return Some(endpoint.clone());
+    }
+    let tailed = endpoint::with_tail(&endpoint.to_string(), &asked.tail);
+    let whole = query.and_then(|query| endpoint::with_query(&tailed, &query));
+    whole.unwrap_or(tailed).parse().ok()
 }
 
 fn is_encoded(headers: &HeaderMap) -> bool {
@@ -375,7 +394,7 @@ async fn unread(head: response::Parts, body: upstream::Body, bounds: Bounds) -> 
         let body = held.into_body();
         return Attempted::Content(Answer { head, body });
     }
-    match hold(body, bounds.content).await {
+    match hold(VecDeque::new(), body, bounds.content).await {
         Ok(held) => Attempted::Content(Answer {
             head,
             body: held.into_body(),

@@ -175,6 +175,9 @@ impl Route<'_> {
             }
             match self.attempt(chosen, request).await {
                 Step::Done(response) => return response,
+                Step::Next(back) if !self.job.asked.may_be_repeated() => {
+                    return self.give_up(Exhaustion::default(), *back);
+                }
                 Step::Next(back) => request = back,
             }
         }
@@ -201,7 +204,11 @@ impl Route<'_> {
         self.members_tried += 1;
         self.progress.lane = Some(member.lane.header.clone());
         let mut guard = chosen.guard;
-        let mut left = Retries::of(&pool);
+        let mut left = if self.job.asked.may_be_repeated() {
+            Retries::of(&pool)
+        } else {
+            Retries::default()
+        };
         loop {
             self.progress.attempts += 1;
             if let Some(trace) = request.trace() {

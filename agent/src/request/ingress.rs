@@ -291,6 +291,7 @@ async fn serve(
         return catalogue::answer(snapshot, caller, &route).map(Served::Document);
     }
     caller.withhold_key(&mut head.headers);
+    let tail = route.tail.to_owned();
     let in_path = route.model.map(std::borrow::Cow::into_owned);
     let upload_began = clock::now();
     let shutdown = worker.deadline();
@@ -336,7 +337,9 @@ async fn serve(
         client: worker.client(),
         snapshot: Arc::clone(snapshot),
         asked: Asked {
+            method: head.method.clone(),
             dialect,
+            tail,
             headers,
             body,
             model: places,
@@ -368,6 +371,13 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
             model: Some(model.clone()),
             places: ModelPlaces::Both(locate::model_names(dialect.vendor(), body).map_err(unfit)?),
             streams: dialect.operation() == Operation::ChatStream,
+        });
+    }
+    if dialect.is_collection() {
+        return Ok(Named {
+            model: in_path,
+            places: ModelPlaces::Path,
+            streams: false,
         });
     }
     let located = match locate::locate(body) {

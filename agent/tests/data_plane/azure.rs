@@ -148,20 +148,3 @@ async fn callers_key_may_come_in_the_header_of_azures_packages() {
     assert_eq!(got.await.status, 200);
     assert_eq!(upstream.seen()[0].header("api-key"), None);
 }
-
-#[tokio::test]
-async fn authentication_that_is_not_served_is_a_problem_and_no_lane_answers_for_it() {
-    let upstream = Upstream::start(completion("hello")).await;
-    let fields = "protocol: openai, api_key: null, auth: {kind: google}";
-    let yaml = document(&upstream, "", fields);
-    let agent = Agent::start(&yaml).await;
-    let problems = agent.apply(&yaml);
-    assert!(
-        problems
-            .iter()
-            .any(|it| it.contains("providers.cloud: auth kind google")),
-        "{problems:?}"
-    );
-    assert_eq!(chat("chat", false).send(agent.address).await.status, 503);
-    assert_eq!(upstream.hits(), 0);
-}

@@ -3,6 +3,7 @@
 use crate::caller::{Ask, chat};
 use crate::gateway::{Agent, Document};
 use crate::upstream::{Script, Step, Upstream, json};
+use http::Method;
 
 const ALL: [(&str, &str); 8] = [
     ("openai", "/v1/moderations"),
@@ -223,4 +224,111 @@ async fn request_without_a_model_finds_its_pool_or_is_told_how_to() {
         .send(agent.address)
         .await;
     assert_eq!(got.status, 400, "a chat names its model: {got:?}");
+}
+
+const COLLECTIONS: [(&str, &str); 8] = [
+    ("openai", "/v1/files"),
+    ("openai", "/v1/files/file-1/content"),
+    ("openai", "/v1/batches/batch_1/cancel"),
+    ("openai", "/v1/uploads/upload_1/parts"),
+    ("openai", "/v1/vector_stores/vs_1/files"),
+    ("responses", "/v1/responses/resp_1"),
+    ("responses", "/v1/responses/resp_1/input_items"),
+    ("responses", "/v1/conversations/conv_1/items"),
+];
+
+fn with_method(method: Method, path: &str, body: &'static str) -> Ask {
+    let mut ask = chat("chat", false).at(path).body(body);
+    if body.is_empty() {
+        ask.headers.clear();
+    }
+    ask.method = method;
+    ask
+}
+
+#[tokio::test]
+async fn collections_pass_with_their_method_path_and_body() {
+    for (protocol, path) in COLLECTIONS {
+        for (method, body) in [
+            (Method::GET, ""),
+            (Method::DELETE, ""),
+            (Method::POST, "no JSON, and none is wanted"),
+        ] {
+            let a = Upstream::start(answer("application/octet-stream", b"bytes")).await;
+            let agent = agent(&Document::new().lane("a", &a), protocol).await;
+            let got = with_method(method.clone(), path, body)
+                .send(agent.address)
+                .await;
+            assert_eq!(
+                (got.status.as_u16(), got.body.as_str()),
+                (200, "bytes"),
+                "{path}"
+            );
+            let seen = &a.seen()[0];
+            assert_eq!((seen.path.as_str(), seen.body.as_str()), (path, body));
+            assert_eq!(seen.header("content-type").is_some(), !body.is_empty());
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_safe_to_repeat_goes_to_another_lane() {
+    for (method, hits) in [(Method::GET, 1), (Method::DELETE, 1), (Method::POST, 0)] {
+        let a = Upstream::start(json(503, "{}")).await;
+        let b = Upstream::start(json(200, "{}")).await;
+        let document = Document::new()
+            .lane_at("a", a.address, 1000, "")
+            .lane("b", &b)
+            .pool("failover: {same_lane_retries: 2, retry_backoff_ms: 0}");
+        let agent = agent(&document, "responses").await;
+        let path = "/v1/responses/resp_1/cancel";
+        let got = with_method(method.clone(), path, "")
+            .send(agent.address)
+            .await;
+        assert_eq!(got.status == 200, hits == 1, "{method}: {got:?}");
+        assert_eq!(b.hits(), hits, "{method}");
+        if hits == 0 {
+            assert_eq!(a.hits(), 1, "{method}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn paths_that_leave_their_collection_are_nobodys() {
+    let a = Upstream::start(json(200, "{}")).await;
+    let agent = agent(&Document::new().lane("a", &a), "openai").await;
+    for path in [
+        "/v1/files/../chat/completions",
+        "/v1/files/%2e%2e/models",
+        "/v1/files/a%2Fb",
+        "/v1/files/a;b",
+        "/v1/filesystem",
+    ] {
+        let got = with_method(Method::GET, path, "").send(agent.address).await;
+        assert_eq!(got.status, 404, "{path}: {got:?}");
+    }
+    assert_eq!(a.hits(), 0);
+}
+
+#[tokio::test]
+async fn collections_refuse_other_methods_and_take_a_prefix() {
+    let a = Upstream::start(json(200, "{}")).await;
+    let agent = agent(&Document::new().lane("a", &a), "responses").await;
+    let got = with_method(Method::PUT, "/v1/responses/resp_1", "").send(agent.address);
+    let got = got.await;
+    assert_eq!(got.status, 405);
+    assert_eq!(got.header("allow"), Some("GET, POST, DELETE"));
+    let got = with_method(Method::GET, "/v1/responses", "")
+        .send(agent.address)
+        .await;
+    assert_eq!(
+        (got.status.as_u16(), got.header("allow")),
+        (405, Some("POST"))
+    );
+    let path = "/a/v1/responses/resp_1";
+    let got = with_method(Method::DELETE, path, "")
+        .send(agent.address)
+        .await;
+    assert_eq!(got.status, 200, "{got:?}");
+    assert_eq!(a.seen()[0].path, "/v1/responses/resp_1");
 }

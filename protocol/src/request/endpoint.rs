@@ -32,6 +32,15 @@ pub fn with_parameters(mut path: String, parameters: &[(String, String)]) -> Str
     path
 }
 
+/// The path of something in the collection at `endpoint`; its query stays behind it.
+#[must_use]
+pub fn with_tail(endpoint: &str, tail: &str) -> String {
+    match endpoint.split_once('?') {
+        Some((path, query)) => format!("{path}{tail}?{query}"),
+        None => format!("{endpoint}{tail}"),
+    }
+}
+
 /// The caller's query behind the endpoint's own. A parameter that the endpoint has already is the
 /// operator's to set: the caller's is left out. `None` when nothing of it is left.
 #[must_use]

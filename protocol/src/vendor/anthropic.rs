@@ -78,12 +78,12 @@ impl Vendor for Anthropic {
         let operation = match operation {
             Operation::CountTokens => "messages/count_tokens",
             Operation::Models => "models",
-            Operation::Other(path) => path,
             Operation::Chat
             | Operation::ChatStream
             | Operation::Completions
             | Operation::Embeddings
-            | Operation::EmbeddingsBatch => "messages",
+            | Operation::EmbeddingsBatch
+            | Operation::Other(_) => "messages",
         };
         path::below(base, "v1", operation)
     }

@@ -7,13 +7,19 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::dialect::{Dialect, Operation, Protocol, Vendor};
+use crate::dialect::{Dialect, Operation, OtherEndpoint, Protocol, Vendor};
 use crate::error_kind::ErrorKind;
 use crate::json::fields::Fields;
 use crate::json::filled::{filled, parsed};
 use crate::path;
 use crate::reading::{AnswerReading, End, FrameReading, UsageNames};
 use crate::sse::plain::{kind_first, lone_data, run_of, without};
+
+/// What is passed through.
+const OTHERS: &[OtherEndpoint] = &[
+    OtherEndpoint::document("embed"),
+    OtherEndpoint::document("rerank"),
+];
 
 /// The vendor.
 #[derive(Clone, Copy, Debug)]
@@ -38,18 +44,18 @@ impl Vendor for Cohere {
     }
 
     fn operations(&self) -> &'static [Operation] {
-        &[
-            Operation::Chat,
-            Operation::Other("embed"),
-            Operation::Other("rerank"),
-        ]
+        &[Operation::Chat]
+    }
+
+    fn others(&self) -> &'static [OtherEndpoint] {
+        OTHERS
     }
 
     fn route<'a>(&self, path: &'a str) -> Option<(Operation, Option<Cow<'a, str>>)> {
         let operation = if path == "/v2/chat" {
             Operation::Chat
         } else {
-            super::other(self.operations(), "v2", path)?
+            super::other(OTHERS, "v2", path)?
         };
         Some((operation, None))
     }
@@ -60,7 +66,7 @@ impl Vendor for Cohere {
 
     fn endpoint(&self, base: &str, operation: Operation, _model: &str) -> String {
         let operation = match operation {
-            Operation::Other(path) => path,
+            Operation::Other(place) => super::other_path(OTHERS, place),
             _ => "chat",
         };
         path::below(base, "v2", operation)

@@ -119,12 +119,11 @@ impl Vendor for Gemini {
     fn endpoint(&self, base: &str, operation: Operation, model: &str) -> String {
         let operation = match operation {
             Operation::Models => return path::below(base, "v1beta", "models"),
-            Operation::Chat | Operation::Completions => "generateContent",
+            Operation::Chat | Operation::Completions | Operation::Other(_) => "generateContent",
             Operation::ChatStream => "streamGenerateContent?alt=sse",
             Operation::CountTokens => "countTokens",
             Operation::Embeddings => "embedContent",
             Operation::EmbeddingsBatch => "batchEmbedContents",
-            Operation::Other(path) => return path::below(base, "v1beta", path),
         };
         if base.ends_with(BaseUrl::MODEL_PLACEHOLDER) {
             return format!("{base}:{operation}");

@@ -10,12 +10,25 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::dialect::{Dialect, Operation, Protocol, Vendor};
+use crate::dialect::{Dialect, Operation, OtherEndpoint, Protocol, Vendor};
 use crate::error_kind::ErrorKind;
 use crate::json::fields::Fields;
 use crate::json::filled::{filled, parsed};
 use crate::path;
 use crate::reading::{AnswerReading, End, FrameReading, UsageNames};
+
+/// What is passed through.
+const OTHERS: &[OtherEndpoint] = &[
+    OtherEndpoint::document("moderations"),
+    OtherEndpoint::document("images/generations"),
+    OtherEndpoint::document("audio/speech"),
+    // Not OpenAI's own, but of many services that speak its protocol.
+    OtherEndpoint::document("rerank"),
+    OtherEndpoint::collection("files", "files"),
+    OtherEndpoint::collection("uploads", "uploads"),
+    OtherEndpoint::collection("batches", "batches"),
+    OtherEndpoint::collection("vector_stores", "vector_stores"),
+];
 
 /// The vendor.
 #[derive(Clone, Copy, Debug)]
@@ -50,12 +63,11 @@ impl Vendor for OpenAi {
             Operation::Chat,
             Operation::Completions,
             Operation::Embeddings,
-            Operation::Other("moderations"),
-            Operation::Other("images/generations"),
-            Operation::Other("audio/speech"),
-            // Not OpenAI's own, but of many services that speak its protocol.
-            Operation::Other("rerank"),
         ]
+    }
+
+    fn others(&self) -> &'static [OtherEndpoint] {
+        OTHERS
     }
 
     fn route<'a>(&self, path: &'a str) -> Option<(Operation, Option<Cow<'a, str>>)> {
@@ -65,7 +77,7 @@ impl Vendor for OpenAi {
             "/v1/embeddings" => Operation::Embeddings,
             "/v1/models" => Operation::Models,
             _ => {
-                if let Some(operation) = super::other(self.operations(), "v1", path) {
+                if let Some(operation) = super::other(OTHERS, "v1", path) {
                     return Some((operation, None));
                 }
                 // A colon may be part of a name.
@@ -81,7 +93,7 @@ impl Vendor for OpenAi {
             Operation::Completions => "completions",
             Operation::Embeddings | Operation::EmbeddingsBatch => "embeddings",
             Operation::Models => "models",
-            Operation::Other(path) => path,
+            Operation::Other(place) => super::other_path(OTHERS, place),
             Operation::Chat | Operation::ChatStream | Operation::CountTokens => "chat/completions",
         };
         path::below_any_version(base, "v1", operation)

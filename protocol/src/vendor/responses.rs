@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::openai;
-use crate::dialect::{Dialect, Operation, Protocol, Vendor};
+use crate::dialect::{Dialect, Operation, OtherEndpoint, Protocol, Vendor};
 use crate::error_kind::ErrorKind;
 use crate::json::fields::Fields;
 use crate::json::filled::{filled, parsed};
@@ -18,6 +18,14 @@ use crate::sse::plain::{kind_first, lone_data, run_of, without};
 
 /// The least that it takes as a limit of tokens.
 const PROBE_TOKENS: u32 = 16;
+
+/// What is passed through.
+const OTHERS: &[OtherEndpoint] = &[
+    OtherEndpoint::document("responses/compact"),
+    OtherEndpoint::document("responses/input_tokens"),
+    OtherEndpoint::collection("responses", "stored_responses"),
+    OtherEndpoint::collection("conversations", "conversations"),
+];
 
 /// The vendor.
 #[derive(Clone, Copy, Debug)]
@@ -42,11 +50,11 @@ impl Vendor for Responses {
     }
 
     fn operations(&self) -> &'static [Operation] {
-        &[
-            Operation::Chat,
-            Operation::Other("responses/compact"),
-            Operation::Other("responses/input_tokens"),
-        ]
+        &[Operation::Chat]
+    }
+
+    fn others(&self) -> &'static [OtherEndpoint] {
+        OTHERS
     }
 
     fn chat_name(&self) -> &'static str {
@@ -57,14 +65,14 @@ impl Vendor for Responses {
         let operation = if path == "/v1/responses" {
             Operation::Chat
         } else {
-            super::other(self.operations(), "v1", path)?
+            super::other(OTHERS, "v1", path)?
         };
         Some((operation, None))
     }
 
     fn endpoint(&self, base: &str, operation: Operation, _model: &str) -> String {
         let operation = match operation {
-            Operation::Other(path) => path,
+            Operation::Other(place) => super::other_path(OTHERS, place),
             _ => "responses",
         };
         path::below_any_version(base, "v1", operation)

@@ -17,7 +17,7 @@ use lanekeeper_model::gateway::{
     Strategy, UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
-use lanekeeper_protocol::{Dialect, endpoint, vendor};
+use lanekeeper_protocol::{Dialect, Operation, endpoint, vendor};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -200,7 +200,10 @@ fn compile_lane(
 /// The operations of a provider's protocols.
 fn dialects(protocols: &Protocols) -> impl Iterator<Item = Dialect> {
     protocols.iter().map(vendor).flat_map(|vendor| {
-        { vendor.operations().iter() }.map(move |operation| Dialect::new(vendor, *operation))
+        let others = (0..=u8::MAX).zip(vendor.others());
+        { vendor.operations().iter().copied() }
+            .chain(others.map(|(place, _)| Operation::Other(place)))
+            .map(move |operation| Dialect::new(vendor, operation))
     })
 }
 

@@ -40,6 +40,7 @@ pub(super) enum Retry {
 }
 
 /// What is left of the retries on one lane.
+#[derive(Default)]
 pub(super) struct Retries {
     /// After transient failures.
     pub(super) transient: u32,

@@ -14,6 +14,8 @@ pub(crate) struct Route<'a> {
     pub(crate) model: Option<Cow<'a, str>>,
     /// A list of models is wanted, not the entry of `model`: below a prefix, the list of that one.
     pub(crate) wants_list: bool,
+    /// What follows a collection: empty, or with a leading slash.
+    pub(crate) tail: &'a str,
 }
 
 /// A path nobody serves, and the dialect its caller most likely speaks.
@@ -23,23 +25,23 @@ pub(crate) struct Unknown {
 }
 
 impl Route<'_> {
-    /// The one method the path takes.
-    pub(crate) fn method(&self) -> Method {
-        if self.dialect.lists_models() {
-            Method::GET
+    /// True when the path takes requests of this method. `HEAD` is a `GET` without its body. Of a
+    /// collection only its vendor knows what each path takes.
+    pub(crate) fn takes(&self, method: &Method) -> bool {
+        if self.dialect.is_collection() {
+            [Method::GET, Method::POST, Method::DELETE].contains(method)
+        } else if self.dialect.lists_models() {
+            *method == Method::GET || *method == Method::HEAD
         } else {
-            Method::POST
+            *method == Method::POST
         }
     }
 
-    /// True when the path takes requests of this method. `HEAD` is a `GET` without its body.
-    pub(crate) fn takes(&self, method: &Method) -> bool {
-        *method == self.method() || (*method == Method::HEAD && self.method() == Method::GET)
-    }
-
-    /// The method as the `allow` header wants it.
+    /// The methods as the `allow` header wants them.
     pub(crate) fn allow(&self) -> &'static str {
-        if self.dialect.lists_models() {
+        if self.dialect.is_collection() {
+            "GET, POST, DELETE"
+        } else if self.dialect.lists_models() {
             "GET"
         } else {
             "POST"
@@ -48,7 +50,9 @@ impl Route<'_> {
 
     /// Every method that is answered, as the answer to `OPTIONS` lists them.
     pub(crate) fn options(&self) -> &'static str {
-        if self.dialect.lists_models() {
+        if self.dialect.is_collection() {
+            "GET, POST, DELETE, OPTIONS"
+        } else if self.dialect.lists_models() {
             "GET, HEAD, OPTIONS"
         } else {
             "POST, OPTIONS"
@@ -87,6 +91,7 @@ pub(crate) fn route<'a>(
         let dialect = list(dialect, headers, query);
         return Ok(Route {
             wants_list: dialect.lists_models() && model.is_none(),
+            tail: dialect.below_collection(path),
             dialect,
             model,
         });
@@ -101,6 +106,7 @@ pub(crate) fn route<'a>(
                 dialect: list(dialect, headers, query),
                 model: Some(decode(prefix)),
                 wants_list: dialect.lists_models() && entry.is_none(),
+                tail: dialect.below_collection(rest),
             });
         }
     }
