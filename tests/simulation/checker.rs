@@ -3,7 +3,7 @@
 //! | | |
 //! |---|---|
 //! | I1 | an agent's revision never goes down within a control epoch |
-//! | I2 | after healing all agents serve the newest revision and obey the overrides, and all agree |
+//! | I2 | after healing all serve the newest revision, obey the overrides and agree |
 //! | I3 | a confirmed write is never lost |
 //! | I4 | the view never shows an older report after a newer, nor anything that no agent said |
 //! | I5 | no cell is counted by an agent that does not report freshly |

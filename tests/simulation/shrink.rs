@@ -1,5 +1,5 @@
-//! Makes a history that breaks an invariant as short as it gets: actions that do not matter are left
-//! out.
+//! Makes a history that breaks an invariant as short as it gets: actions that do not matter go
+//! out of it.
 
 use crate::plan::Action;
 use crate::world::{Outcome, Settings, World, actions, brief};
