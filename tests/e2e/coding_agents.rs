@@ -213,7 +213,7 @@ async fn codex_finishes_its_task() {
 /// What the tests of Codex rest on: it asks for a WebSocket, which the agent has none of, and
 /// compresses its requests when it is signed in.
 #[tokio::test]
-async fn codex_is_told_that_there_are_no_web_sockets_and_compresses() {
+async fn codex_falls_back_from_web_sockets_and_compresses() {
     let folder = tempfile::tempdir().unwrap();
     let script = json!({"turns": [{"text": LAST_TEXT}]});
     let lanes = ScriptedLanes::start(folder.path(), "responses", &script, None)

@@ -1,4 +1,4 @@
-//! The vendors' packages from npm, each through scripted turns with tool calls, two of them at once.
+//! The vendors' packages from npm, each through scripted turns with tool calls, two at once.
 
 use crate::turns::{TROUBLES, Trouble};
 use futures_util::future::join_all;

@@ -29,7 +29,8 @@ pub struct LaneCall {
 }
 
 impl ScriptedLanes {
-    /// Starts both with lanes of `protocol`; `fault` (as `POST /faults` takes it) is the first lane's.
+    /// Starts both with lanes of `protocol`; `fault` (as `POST /faults` takes it) is the first
+    /// lane's.
     ///
     /// # Errors
     ///

@@ -53,7 +53,7 @@ const SPEAKERS: [Speaker; 5] = [
         protocol: "responses",
         path: "/v1/responses",
         list: ("/v1/models", "x-none"),
-        unknown: "/v1/responses/nothing",
+        unknown: "/v1/nothing",
         key_header: "authorization",
         kind_at: "/error/type",
         kinds: OPENAI_KINDS,
