@@ -17,7 +17,8 @@ fn the_reference_example_passes() {
     let checked = check_yaml(EXAMPLE).unwrap();
     let gateway = checked.gateway;
     assert_eq!(gateway.pools.len(), 3);
-    assert_eq!(gateway.cells().len(), 6);
+    // Six of lanes, and the own one of a provider.
+    assert_eq!(gateway.cells().len(), 7);
     let chat = &gateway.pools["chat"];
     assert_eq!(*chat.breaker, lanekeeper_breaker::presets::default());
     assert_eq!(*gateway.pools["patient"].breaker, *chat.breaker);

@@ -2,7 +2,7 @@
 //!
 //! Everything peculiar to a vendor lives in its module of `vendor`, behind the trait [`Vendor`]. All
 //! else asks through it, from the request's side (`request`) and the answer's (`response`), and so
-//! takes any vendor: those that [`vendor`] knows, or another one.
+//! takes any vendor: those that [`vendor()`] knows, or another one.
 //!
 //! Modules depend one way: `json`, `sse`, `path`, `coding`, then what readers return (`reading`,
 //! `error_kind`), then `dialect` with the trait, then `vendor`, then `request` and `response`. Every

@@ -65,7 +65,7 @@ pub fn read(vendor: &dyn Vendor, json: &[u8]) -> Told {
     told
 }
 
-/// The [`UsageNames`] of one vendor and of all others, each name once, so that nothing counts twice.
+/// The names of one vendor and of all others, each name once, so that nothing counts twice.
 #[derive(Default)]
 struct Names {
     scopes: Vec<&'static str>,
