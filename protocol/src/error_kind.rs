@@ -294,7 +294,7 @@ impl ErrorKind {
 
 /// Seconds for a `retry-after` header: rounded up, and never 0, which would ask for a busy loop.
 #[must_use]
-pub(crate) fn whole_seconds(wait: Duration) -> u64 {
+pub fn whole_seconds(wait: Duration) -> u64 {
     let up = u64::from(wait.subsec_nanos() > 0);
     wait.as_secs().saturating_add(up).max(1)
 }

@@ -203,7 +203,7 @@ async fn commands_take_what_people_are_used_to_type() {
             &["document 2", "gatewya"],
         ),
         (&["apply", "-f", &half], 3, &[], &["document 2"]),
-        (&["apply", "-f", &twice], 3, &[], &["named twice"]),
+        (&["apply", "-f", &twice], 3, &[], &["defined twice"]),
         (&["get", "gw", "new"], 7, &[], &["new"]),
         (
             &["diff", "-f", &two, "--exit-code"],

@@ -305,7 +305,10 @@ impl Route<'_> {
             Last::Failed | Last::RateLimited(_)
                 if let Some(answer) = self.progress.last_answer.take() =>
             {
-                return self.relay_last(*answer, request, RequestOutcome::Exhausted);
+                let wait = soonest.unwrap_or(RETRY_AFTER_UNBENCHED);
+                let mut response = self.relay_last(*answer, request, RequestOutcome::Exhausted);
+                reply::hint(&mut response, wait);
+                return response;
             }
             Last::OutOfTime => (ErrorKind::Timeout, RequestOutcome::Failed),
             Last::Local => (ErrorKind::Busy, RequestOutcome::Failed),

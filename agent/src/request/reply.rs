@@ -5,7 +5,9 @@ pub(crate) mod array;
 use crate::request::held_open::HeldOpen;
 use crate::request::relay::Relay;
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, TRANSFER_ENCODING,
+};
 use http::{Response, StatusCode, response};
 use http_body::{Frame, SizeHint};
 use lanekeeper_protocol::Dialect;
@@ -14,6 +16,7 @@ use lanekeeper_protocol::headers;
 use lanekeeper_serve::BodyEnd;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 pub(crate) const X_LANE: HeaderName = HeaderName::from_static("x-lanekeeper-lane");
 pub(crate) const X_ATTEMPTS: HeaderName = HeaderName::from_static("x-lanekeeper-attempts");
@@ -165,6 +168,18 @@ pub(crate) fn mark(response: &mut Response<Body>, provenance: &Provenance<'_>) {
     headers.insert(X_ATTEMPTS, attempts);
     if let Some(degraded) = provenance.degraded {
         headers.insert(X_DEGRADED, HeaderValue::from_static(degraded));
+    }
+}
+
+/// Names the wait on an answer that asks to come back and does not say when.
+pub(crate) fn hint(response: &mut Response<Body>, wait: Duration) {
+    let asks_back = matches!(
+        response.status(),
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE
+    );
+    if asks_back && !response.headers().contains_key(RETRY_AFTER) {
+        let seconds = HeaderValue::from(error_body::whole_seconds(wait));
+        response.headers_mut().insert(RETRY_AFTER, seconds);
     }
 }
 

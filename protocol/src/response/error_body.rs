@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::coding::READABLE;
 use crate::dialect::Dialect;
-use crate::error_kind::whole_seconds;
+pub use crate::error_kind::whole_seconds;
 
 pub use crate::error_kind::{ErrorKind, PSEUDONYM, Shortage};
 
