@@ -8,7 +8,7 @@ import openai
 from google import genai
 from google.genai import types
 
-from packages import MESSAGES, TEXT, TIMEOUT_SECS, VECTOR
+from packages import MESSAGES, TEXT, TIMEOUT_SECS, VECTOR, refuse_failed
 
 PROMPT = MESSAGES[0]["content"]
 
@@ -60,6 +60,7 @@ async def responses_stream(clients, model):
     stream = await clients.openai.responses.create(model=model, input=MESSAGES, stream=True)
     async with stream:
         events = [event async for event in stream]
+    refuse_failed(events)
     if events[-1].type != "response.completed":
         raise ValueError(f"the stream ended with {events[-1].type}")
     return "".join(event.delta for event in events if event.type == "response.output_text.delta")
@@ -90,6 +91,7 @@ async def cohere_chat(clients, model):
 
 async def cohere_stream(clients, model):
     events = [event async for event in clients.cohere.chat_stream(model=model, messages=MESSAGES)]
+    refuse_failed(events)
     if events[-1].delta.finish_reason != "COMPLETE":
         raise ValueError(f"the stream ended with {events[-1]}")
     pieces = (event.delta.message.content.text for event in events if event.type == "content-delta")

@@ -19,6 +19,20 @@ MESSAGES = [{"role": "user", "content": "Say something."}]
 TIMEOUT_SECS = 30
 
 
+class FailedStream(Exception):
+    """A stream whose last event says that the answer failed, where the package shows that event
+    instead of raising: OpenAI's Responses and Cohere's chat."""
+
+
+def refuse_failed(events):
+    """Raises FailedStream if the last of a stream's events names a failure."""
+    last = events[-1]
+    if last.type in ("error", "response.failed"):
+        raise FailedStream(last)
+    if last.type == "message-end" and last.delta.finish_reason == "ERROR":
+        raise FailedStream(last)
+
+
 def connect(url, key="caller", gemini_version="v1beta"):
     """A client of each package for the gateway at a URL."""
     options = types.HttpOptions(
@@ -80,6 +94,7 @@ def responses(clients, model, prompt=MESSAGES):
 def responses_stream(clients, model, prompt=MESSAGES):
     with clients.openai.responses.create(model=model, input=prompt, stream=True) as stream:
         events = list(stream)
+    refuse_failed(events)
     names = [event.type for event in events]
     if names[0] != "response.created" or names[-1] != "response.completed":
         raise ValueError(f"the events of a stream are {names}")
@@ -125,6 +140,7 @@ def cohere_chat(clients, model, prompt=MESSAGES):
 
 def cohere_stream(clients, model, prompt=MESSAGES):
     events = list(clients.cohere.chat_stream(model=model, messages=prompt))
+    refuse_failed(events)
     names = [event.type for event in events]
     if names[0] != "message-start" or events[-1].delta.finish_reason != "COMPLETE":
         raise ValueError(f"the events of a stream are {names}")

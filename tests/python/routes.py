@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import anthropic
 import cohere
-import httpx
 import openai
 from cohere.core.api_error import ApiError
 from google.genai import errors
@@ -67,13 +66,14 @@ EXCEPTIONS = {
 }
 EXCEPTIONS["responses"] = EXCEPTIONS["openai"]
 
-# What each package raises when an answer breaks off after content.
+# What each package raises when an answer breaks off after content; FailedStream is raised by
+# packages.py for an event that the package shows.
 BREAKS = {
     "openai": (openai.APIError,),
-    "responses": (openai.APIError,),
+    "responses": (openai.APIError, packages.FailedStream),
     "anthropic": (anthropic.APIError,),
     "gemini": (errors.ServerError,),
-    "cohere": (httpx.RemoteProtocolError,),
+    "cohere": (packages.FailedStream,),
 }
 
 
