@@ -35,8 +35,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 const PROBING_CALLERS: usize = 3;
 /// How long the first probe may take: the ill lane's cooldown is a second.
 const PROBE_PATIENCE: Duration = Duration::from_secs(20);
-/// The header by which the provider knows whose request arrives.
-const SENDER: &str = "story-agent";
+/// The header by which the provider knows whose request arrives: one that agents pass on.
+const SENDER: &str = "user-agent";
 
 /// A running record; the watching ends with it.
 #[derive(Debug)]
