@@ -17,6 +17,9 @@ pub const GATEWAY: &str = "edge";
 pub(crate) const FRAIL_POOL: &str = "frail";
 /// The lane that then is ill.
 pub(crate) const FRAIL_LANE: &str = "gpt-frail";
+/// How long the lane behind it may take: longer than an agent is frozen, whose attempts would else
+/// run out when it thaws and leave the pool without a lane.
+const STEADY_TIMEOUT_MS: u64 = 60_000;
 
 /// A running installation.
 #[derive(Debug)]
@@ -196,7 +199,7 @@ impl Cluster {
                 "gpt-east": {"provider": "east", "attempt_timeout_ms": 1000},
                 "gpt-west": {"provider": "west", "attempt_timeout_ms": 1000},
                 FRAIL_LANE: {"provider": "east", "attempt_timeout_ms": 1000},
-                "gpt-steady": {"provider": "west", "attempt_timeout_ms": 1000},
+                "gpt-steady": {"provider": "west", "attempt_timeout_ms": STEADY_TIMEOUT_MS},
             },
             "pools": {
                 "chat": {
