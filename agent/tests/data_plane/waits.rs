@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Longer than the bound that used to be one for connecting, headers and whole answers alike.
+/// Longer than ten seconds, which a bound on the whole attempt would cut healthy thought off at.
 const SLOW: Duration = Duration::from_millis(10_500);
 
 fn after(pause: Duration, script: Script) -> Script {
