@@ -14,6 +14,7 @@ use crate::error_kind::ErrorKind;
 use crate::json::fields::Fields;
 use crate::json::scan::LocateError;
 use crate::reading::{AnswerReading, End, ErrorDetails, FrameReading, UsageNames};
+use crate::translation::Translator;
 
 pub use lanekeeper_model::gateway::Protocol;
 
@@ -259,6 +260,11 @@ pub trait Vendor: fmt::Debug + Send + Sync {
 
     /// The header in which its packages look for the request's id, where it is not `x-request-id`.
     fn request_id_header(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Its half of the translation; `None` for a vendor that only callers of its own reach.
+    fn translator(&self) -> Option<&'static dyn Translator> {
         None
     }
 

@@ -1,0 +1,128 @@
+//! One request on its way to a lane of another protocol, and the way back of its answer.
+
+use std::borrow::Cow;
+
+use super::names::Names;
+use super::{CallerFacts, LaneFacts, Losses, Refusal, StreamTranslation, Translator};
+use super::{fit, ids, tool_history};
+use crate::ir::{Finish, Part, PartBody, Tool};
+
+/// A request as the lane takes it.
+#[derive(Debug)]
+pub struct Translated {
+    /// The lane's document.
+    pub body: Vec<u8>,
+    /// An event stream is wanted.
+    pub streams: bool,
+    /// What was left out or changed.
+    pub losses: Losses,
+    /// What brings the answer back.
+    pub exchange: Exchange,
+}
+
+/// What brings an answer back to its caller.
+#[derive(Clone, Debug)]
+pub struct Exchange {
+    pub(super) caller: &'static dyn Translator,
+    pub(super) lane: &'static dyn Translator,
+    pub(super) facts: CallerFacts,
+    pub(super) names: Names,
+    /// The tool that the writer of the request made up: a call of it is the answer's text.
+    pub(super) answer_tool: Option<String>,
+}
+
+/// Translates a chat request. `streams` is true when the path asks for a stream; `facts` are completed
+/// by what the request says.
+///
+/// # Errors
+///
+/// The lane's protocol cannot say what is asked for, or the request breaks a rule of its own.
+pub fn request(
+    caller: &'static dyn Translator,
+    lane: &'static dyn Translator,
+    body: &[u8],
+    streams: bool,
+    mut facts: CallerFacts,
+    lane_facts: &LaneFacts<'_>,
+) -> Result<Translated, Refusal> {
+    let mut losses = Losses::default();
+    let mut request = caller.read_request(body, streams)?;
+    facts.stream_usage = request.stream_usage;
+    facts.custom_tools = { request.tools.iter() }
+        .filter_map(|tool| match tool {
+            Tool::Custom(custom) => Some(custom.name.clone().into_owned()),
+            _ => None,
+        })
+        .collect();
+    tool_history::name_results(&mut request, caller)?;
+    fit::fit(&mut request, caller, lane, lane_facts, &mut losses)?;
+    ids::to_lane(&mut request, lane.id_rule(), lane.protocol());
+    let names = Names::to_lane(&mut request, lane.name_rule());
+    let written = lane.write_request(&request, lane_facts, &mut losses)?;
+    Ok(Translated {
+        streams: request.streams,
+        losses,
+        body: written.body,
+        exchange: Exchange {
+            caller,
+            lane,
+            facts,
+            names,
+            answer_tool: written.answer_tool,
+        },
+    })
+}
+
+impl Exchange {
+    /// A lane's whole answer for its caller. `None` when it is none.
+    #[must_use]
+    pub fn answer(&self, body: &[u8]) -> Option<Vec<u8>> {
+        let mut answer = self.lane.read_answer(body)?;
+        if answer.id.is_empty() {
+            answer.id = Cow::Borrowed(&self.facts.unique);
+        }
+        self.take_form(&mut answer.parts, &mut answer.finish);
+        let calls = { answer.parts.iter_mut() }.filter_map(|part| match &mut part.body {
+            PartBody::ToolCall(call) => Some(call),
+            _ => None,
+        });
+        for (number, call) in calls.enumerate() {
+            ids::to_caller(call, &self.facts.unique, number);
+            call.name = self.names.to_caller(std::mem::take(&mut call.name));
+        }
+        Some(self.caller.write_answer(&answer, &self.facts))
+    }
+
+    /// A translation of the lane's stream for its caller, at its start.
+    #[must_use]
+    pub fn stream(&self) -> StreamTranslation {
+        StreamTranslation::new(self.clone())
+    }
+
+    /// Puts the call of a made-up tool in its place as the answer's text.
+    fn take_form(&self, parts: &mut Vec<Part<'_>>, finish: &mut Finish<'_>) {
+        let Some(tool) = &self.answer_tool else {
+            return;
+        };
+        let is_form =
+            |part: &Part<'_>| matches!(&part.body, PartBody::ToolCall(call) if call.name == *tool);
+        if !parts.iter().any(is_form) {
+            return;
+        }
+        // What the model says beside its answer would make it unreadable.
+        parts.retain(|part| !matches!(part.body, PartBody::Text(_)));
+        for part in parts.iter_mut() {
+            let text = match &mut part.body {
+                PartBody::ToolCall(call) if call.name == *tool => {
+                    std::mem::take(&mut call.arguments.0)
+                }
+                _ => continue,
+            };
+            part.body = PartBody::Text(text);
+        }
+        let calls = |part: &Part<'_>| matches!(part.body, PartBody::ToolCall(_));
+        if *finish == Finish::ToolCalls && !parts.iter().any(calls) {
+            *finish = Finish::Stop;
+        }
+    }
+}
