@@ -67,7 +67,7 @@ pub enum ToolChoice<'a> {
 pub struct Arguments<'a>(pub Cow<'a, str>);
 
 /// The member under which text that is no JSON object travels where only objects can.
-pub const UNREADABLE_ARGUMENTS: &str = "_unreadable_arguments";
+const UNREADABLE_ARGUMENTS: &str = "_unreadable_arguments";
 
 impl<'a> Arguments<'a> {
     /// Those of a call without any.
