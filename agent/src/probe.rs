@@ -17,7 +17,7 @@ use crate::lanes::lane::Lane;
 use crate::lanes::lane::state::Tally;
 use crate::observe::metrics::ProbeOutcome;
 use crate::proof::Proof;
-use crate::request::attempt::{self, Attempted, Bounds};
+use crate::request::attempt::{self, Attempted, Bounds, Outbound};
 use crate::upstream::Client;
 use lanekeeper_model::LaneName;
 use lanekeeper_model::gateway::HealthMode;
@@ -70,7 +70,8 @@ async fn ask(client: &Client, lane: &Lane, timeout: Duration) -> Finding {
         hold: Duration::ZERO,
     };
     let asked = request::of(lane.provider.protocols.primary(), &lane.upstream_model);
-    let verdict = match attempt::attempt(client, lane, &asked, false, bounds, None).await {
+    let verdict = match attempt::attempt(client, lane, Outbound::native(&asked), bounds, None).await
+    {
         // Stopped by its limit before any text, an answer is still an answer.
         Attempted::Content(_) | Attempted::Empty(_) => {
             return Finding {

@@ -104,6 +104,13 @@ pub enum ErrorKind {
     Timeout,
     /// 401: the gateway's own credential was refused by the provider.
     UpstreamAuth,
+    /// A lane's own error, in words of another dialect.
+    Upstream {
+        /// Its status, where the caller's dialect has it.
+        status: StatusCode,
+        /// The vendor's message, without credentials and ids of the account.
+        message: String,
+    },
     /// 502: the answer of the last member was no answer.
     BadGateway,
     /// 503, or the end of a running stream: the agent is being shut down.
@@ -125,7 +132,7 @@ impl ErrorKind {
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::NotFound { .. } | Self::NoRoute => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
-            Self::UnreadableHead { status } => *status,
+            Self::UnreadableHead { status } | Self::Upstream { status, .. } => *status,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::RateLimited { .. } => StatusCode::TOO_MANY_REQUESTS,
@@ -170,6 +177,7 @@ impl ErrorKind {
             },
             Self::Timeout => "gateway_timeout",
             Self::UpstreamAuth => "upstream_credential_refused",
+            Self::Upstream { .. } => "upstream_error",
             Self::BadGateway => "bad_gateway",
             Self::ShuttingDown => "shutting_down",
             Self::Internal => "internal_error",
@@ -180,7 +188,9 @@ impl ErrorKind {
     #[must_use]
     pub fn message(&self) -> String {
         match self {
-            Self::BadRequest { message, .. } | Self::Unsupported { message } => message.clone(),
+            Self::BadRequest { message, .. }
+            | Self::Unsupported { message }
+            | Self::Upstream { message, .. } => message.clone(),
             Self::Unauthorized => "The API key is missing or unknown. Send a key of this gateway \
                                    in the header your client uses for its API key."
                 .to_owned(),

@@ -24,5 +24,7 @@ mod vendor;
 pub use dialect::{Dialect, Operation, OtherEndpoint, Protocol, Vendor};
 pub use reading::{AnswerReading, End, ErrorDetails, FrameReading, UsageNames};
 pub use request::{credentials, endpoint, headers, locate, query, rewrite, route, via};
-pub use response::{answer, error_body, error_signal, frame, retry_after, usage, verdict};
+pub use response::{
+    answer, error_body, error_signal, frame, relayed_error, retry_after, usage, verdict,
+};
 pub use vendor::vendor;

@@ -6,6 +6,7 @@ pub mod answer;
 pub mod error_body;
 pub mod error_signal;
 pub mod frame;
+pub mod relayed_error;
 pub mod retry_after;
 pub mod usage;
 pub mod verdict;

@@ -11,6 +11,7 @@ mod exchange;
 mod fit;
 pub mod ids;
 mod losses;
+pub mod marks;
 pub mod media;
 mod names;
 mod refusal;
@@ -130,7 +131,7 @@ pub trait Translator: fmt::Debug + Send + Sync {
 }
 
 /// Reads a lane's stream.
-pub trait StreamReader: fmt::Debug + Send {
+pub trait StreamReader: fmt::Debug + Send + Sync {
     /// Reads the data of one frame and gives its events to `sink`, in the grammar of [`Event`]. Frames
     /// that report an error never come here.
     ///
@@ -150,7 +151,7 @@ pub trait StreamReader: fmt::Debug + Send {
 }
 
 /// Writes a caller's stream: whole server-sent events, appended to `out`.
-pub trait StreamWriter: fmt::Debug + Send {
+pub trait StreamWriter: fmt::Debug + Send + Sync {
     /// Writes what an event says, or keeps it until its dialect has a place for it. At
     /// [`Event::End`] everything is written.
     ///

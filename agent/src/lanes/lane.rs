@@ -6,7 +6,7 @@ use crate::lanes::cells::CellSlot;
 use crate::lanes::provider::Provider;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::LaneName;
-use lanekeeper_model::gateway::Timeouts;
+use lanekeeper_model::gateway::{Accepts, Timeouts};
 use lanekeeper_protocol::Dialect;
 use state::LaneState;
 use std::sync::Arc;
@@ -18,6 +18,12 @@ pub(crate) struct Lane {
     pub(crate) state: Arc<LaneState>,
     pub(crate) provider: Arc<Provider>,
     pub(crate) upstream_model: String,
+    /// What the model takes where its protocol's documents leave it open.
+    pub(crate) accepts: Accepts,
+    /// What a translated request asks for where its protocol demands a limit and its caller gave none.
+    pub(crate) max_output_tokens: u64,
+    /// It can be asked in translation.
+    pub(crate) is_translated: bool,
     pub(crate) timeouts: Timeouts,
     /// The lane's name as an answer's header.
     pub(crate) header: HeaderValue,

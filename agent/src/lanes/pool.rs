@@ -37,6 +37,8 @@ pub(crate) struct Pool {
     pub(crate) on_exhausted: OnExhausted,
     pub(crate) on_auth_down: OnAuthDown,
     pub(crate) upstream_credentials: UpstreamCredentials,
+    /// Members that speak another protocol than the caller may serve.
+    pub(crate) translates: bool,
     pub(crate) rotation: Mutex<Rotation>,
     pub(crate) state: Arc<PoolState>,
 }
@@ -120,6 +122,20 @@ impl Pool {
         names.sort_unstable();
         names.dedup();
         names
+    }
+
+    /// True when some member does not speak `protocol`: answers of its may have been translated.
+    pub(crate) fn mixes(&self, protocol: Protocol) -> bool {
+        self.translates
+            && self
+                .members
+                .iter()
+                .any(|member| !member.lane.provider.protocols.speaks(protocol))
+    }
+
+    /// True when some member can be asked in translation.
+    pub(crate) fn is_translated(&self) -> bool {
+        self.translates && self.members.iter().any(|member| member.lane.is_translated)
     }
 
     /// True when some member speaks `protocol`.

@@ -28,6 +28,8 @@ pub(super) fn of(protocol: Protocol, model: &str) -> Asked {
         body: body.to_string().into(),
         // The body names the provider's own model already.
         model: ModelPlaces::Path,
+        model_name: model.to_owned(),
+        cleaned: None,
         query: None,
         streams: false,
     }

@@ -5,6 +5,8 @@
 
 mod beginning;
 mod opening;
+mod passage;
+mod translation;
 
 use crate::clock;
 use crate::lanes::lane::Lane;
@@ -22,11 +24,13 @@ use lanekeeper_protocol::error_signal;
 use lanekeeper_protocol::headers::{self, Credential};
 use lanekeeper_protocol::query;
 use lanekeeper_protocol::rewrite::{BodyChain, ModelPlaces};
-use lanekeeper_protocol::sse::SseReader;
 use lanekeeper_protocol::verdict::{self, Rules, Verdict};
 use lanekeeper_protocol::{Dialect, endpoint};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+pub(crate) use passage::Passage;
+pub(crate) use translation::{Translation, of_caller};
 
 /// Most bytes of an answer held back before the commit point; beyond it they go to the caller,
 /// whatever they are.
@@ -45,6 +49,11 @@ pub(crate) struct Asked {
     pub(crate) body: Bytes,
     /// Where the model is named.
     pub(crate) model: ModelPlaces,
+    /// The name of it.
+    pub(crate) model_name: String,
+    /// What lanes of the caller's own protocol get in place of `body` and `model`, where `body` holds
+    /// something that translations of earlier turns wrote.
+    pub(crate) cleaned: Option<Box<(Bytes, ModelPlaces)>>,
     /// The caller wants an event stream.
     pub(crate) streams: bool,
     /// The caller's query.
@@ -62,9 +71,69 @@ impl Asked {
         self.wants_events() && !self.dialect.streams_array(self.query.as_deref())
     }
 
-    /// The answer must be an event stream. Operations that have none pay no heed to the wish.
+    /// The answer must be an event stream. Operations that have none pay no heed to the flag.
     fn wants_events(&self) -> bool {
         self.streams && self.dialect.can_stream()
+    }
+}
+
+/// What one lane is asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Outbound<'a> {
+    pub(crate) asked: &'a Asked,
+    /// The request in the lane's own protocol, where that is another than the caller's.
+    pub(crate) translation: Option<&'a Translation>,
+    /// The caller's own credential goes along.
+    pub(crate) passthrough: bool,
+}
+
+impl<'a> Outbound<'a> {
+    /// What the caller asked, in its own dialect, with the gateway's credential.
+    pub(crate) fn native(asked: &'a Asked) -> Self {
+        Self {
+            asked,
+            translation: None,
+            passthrough: false,
+        }
+    }
+
+    /// What the lane is asked in.
+    pub(crate) fn dialect(&self) -> Dialect {
+        { self.translation }.map_or(self.asked.dialect, |translation| translation.dialect)
+    }
+
+    /// The lane's answer must be an event stream.
+    fn wants_events(&self) -> bool {
+        match self.translation {
+            Some(translation) => translation.streams,
+            None => self.asked.wants_events(),
+        }
+    }
+
+    /// Frames of the lane's answer on their way to the caller.
+    fn passage(&self) -> Box<Passage> {
+        Box::new(Passage::new(self.translation.map(Translation::stream)))
+    }
+
+    /// Most bytes of a whole answer that are held.
+    fn held_max(&self) -> usize {
+        match self.translation {
+            Some(_) => translation::ANSWER_MAX_BYTES,
+            None => HELD_MAX_BYTES,
+        }
+    }
+
+    fn body(&self, lane: &Lane) -> BodyChain {
+        match self.translation {
+            Some(translation) => BodyChain::whole(translation.body.clone()),
+            None => {
+                let (body, model) = match self.asked.cleaned.as_deref() {
+                    Some((body, model)) => (body, model),
+                    None => (&self.asked.body, &self.asked.model),
+                };
+                BodyChain::with_model_at(body, model, &lane.upstream_model)
+            }
+        }
     }
 }
 
@@ -113,7 +182,7 @@ pub(crate) struct Running {
     pub(crate) held: VecDeque<Bytes>,
     pub(crate) upstream: upstream::Body,
     /// Present when the body is a stream of frames that can be judged; it keeps the held ones.
-    pub(crate) reader: Option<Box<SseReader>>,
+    pub(crate) passage: Option<Box<Passage>>,
     /// The model's turn has ended within the held frames.
     pub(crate) finished: bool,
     /// There is content among what is held. Without any, the bound on held bytes was reached: the
@@ -131,31 +200,37 @@ pub(crate) enum Attempted {
     Failed(Verdict, Option<Answer>),
 }
 
-/// Makes the attempt. `passthrough` sends the caller's own credential; `trace` is its span.
+/// Makes the attempt; `trace` is its span.
 pub(crate) async fn attempt(
     client: &Client,
     lane: &Lane,
-    asked: &Asked,
-    passthrough: bool,
+    outbound: Outbound<'_>,
+    bounds: Bounds,
+    trace: Option<&mut AttemptTrace>,
+) -> Attempted {
+    let attempted = asked_of_lane(client, lane, outbound, bounds, trace).await;
+    match outbound.translation {
+        None => attempted,
+        Some(translation) => translation.back(attempted),
+    }
+}
+
+/// The attempt, with the answer as the lane gave it.
+async fn asked_of_lane(
+    client: &Client,
+    lane: &Lane,
+    outbound: Outbound<'_>,
     bounds: Bounds,
     mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
+    let dialect = outbound.dialect();
     let rules = Rules {
-        // Without translation a lane is asked in the caller's dialect only.
-        vendor: asked.dialect.vendor(),
+        vendor: dialect.vendor(),
         error_map: &lane.provider.error_map,
-        passthrough,
+        passthrough: outbound.passthrough,
     };
-    let response = match dispatch(
-        client,
-        lane,
-        asked,
-        passthrough,
-        bounds.head,
-        trace.as_deref(),
-    )
-    .await
-    {
+    let sent = dispatch(client, lane, outbound, bounds.head, trace.as_deref()).await;
+    let response = match sent {
         Ok(response) => response,
         Err(Unsent::Upstream(error)) => {
             tracing::debug!(lane = %lane.name(), %error, "attempt got no answer");
@@ -172,25 +247,25 @@ pub(crate) async fn attempt(
     if !head.status.is_success() {
         return refused(rules, head, body, bounds).await;
     }
-    if asked.dialect.is_judged_by_status() {
+    if dialect.is_judged_by_status() {
         return Box::pin(unread(head, body, bounds)).await;
     }
     let attempted = if !headers::is_event_stream(&head.headers) {
         // On the heap, because it would make the future of every attempt larger.
-        Box::pin(unlabelled(rules, asked.dialect, head, body, bounds, trace)).await
+        Box::pin(unlabelled(rules, outbound, head, body, bounds, trace)).await
     } else if is_encoded(&head.headers) {
         // Nobody asked for a coding, and frames that cannot be read cannot be judged.
         tracing::debug!(lane = %lane.name(), "the event stream is in a content coding");
         Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
     } else {
         let chunks = VecDeque::new();
-        opening::read(rules, asked.dialect, head, body, chunks, bounds, trace).await
+        opening::read(rules, outbound, head, body, chunks, bounds, trace).await
     };
     match attempted {
         // A caller that wants one document would take the frames for garbage, and one that wants
         // frames finds none in a document: to its package the answer is over before it began.
         Attempted::Content(answer) | Attempted::Empty(answer)
-            if asked.wants_events() != headers::is_event_stream(&answer.head.headers) =>
+            if outbound.wants_events() != headers::is_event_stream(&answer.head.headers) =>
         {
             Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
         }
@@ -201,7 +276,7 @@ pub(crate) async fn attempt(
 /// A success that is not labelled as an event stream, and may be one all the same.
 async fn unlabelled(
     rules: Rules<'_>,
-    dialect: Dialect,
+    outbound: Outbound<'_>,
     mut head: response::Parts,
     mut body: upstream::Body,
     bounds: Bounds,
@@ -215,11 +290,11 @@ async fn unlabelled(
             Ok(true) => {
                 let events = HeaderValue::from_static("text/event-stream");
                 head.headers.insert(CONTENT_TYPE, events);
-                return opening::read(rules, dialect, head, body, chunks, bounds, trace).await;
+                return opening::read(rules, outbound, head, body, chunks, bounds, trace).await;
             }
         }
     }
-    whole(rules, dialect, head, body, chunks, bounds, trace).await
+    whole(rules, outbound, head, body, chunks, bounds, trace).await
 }
 
 /// Why no request went out.
@@ -232,22 +307,22 @@ enum Unsent {
 async fn dispatch(
     client: &Client,
     lane: &Lane,
-    asked: &Asked,
-    passthrough: bool,
+    outbound: Outbound<'_>,
     deadline: Instant,
     trace: Option<&AttemptTrace>,
 ) -> Result<http::Response<upstream::Body>, Unsent> {
+    let asked = outbound.asked;
     let provider = &lane.provider;
     let target = provider.target.as_ref().map_err(|_| Unsent::Unready)?;
     let provider_headers =
-        { provider.credential.headers(asked.dialect.protocol()) }.ok_or(Unsent::Unready)?;
-    let credential = if passthrough {
+        { provider.credential.headers(outbound.dialect().protocol()) }.ok_or(Unsent::Unready)?;
+    let credential = if outbound.passthrough {
         Credential::Passthrough
     } else {
         Credential::Own
     };
-    let uri = upstream_uri(lane, asked, credential).ok_or(Unsent::Unready)?;
-    let body = BodyChain::with_model_at(&asked.body, &asked.model, &lane.upstream_model);
+    let uri = upstream_uri(lane, outbound, credential).ok_or(Unsent::Unready)?;
+    let body = outbound.body(lane);
     let parent = trace.and_then(AttemptTrace::headers);
     let make = || {
         let mut request = Request::new(body.clone());
@@ -272,9 +347,12 @@ async fn dispatch(
 
 /// Where the request goes: the endpoint, what the caller's path has below it, and the part of the
 /// caller's query that passes.
-fn upstream_uri(lane: &Lane, asked: &Asked, credential: Credential) -> Option<Uri> {
-    let endpoint = lane.endpoint(asked.dialect)?;
+fn upstream_uri(lane: &Lane, outbound: Outbound<'_>, credential: Credential) -> Option<Uri> {
+    let endpoint = lane.endpoint(outbound.dialect())?;
+    let asked = outbound.asked;
+    // A parameter means nothing in another protocol.
     let query = { asked.query.as_deref() }
+        .filter(|_| outbound.translation.is_none())
         .and_then(|query| query::upstream_query(query, asked.dialect, credential));
     if asked.tail.is_empty() && query.is_none() {
         return Some(endpoint.clone());
@@ -300,11 +378,12 @@ enum Held {
 async fn hold(
     mut chunks: VecDeque<Bytes>,
     mut body: upstream::Body,
+    most: usize,
     deadline: Instant,
 ) -> Result<Held, Verdict> {
     let mut held: usize = chunks.iter().map(Bytes::len).sum();
     loop {
-        if held > HELD_MAX_BYTES {
+        if held > most {
             return Ok(Held::Part(chunks, body));
         }
         // Most often it is here already, and nothing has to be set up for a wait.
@@ -354,7 +433,7 @@ impl Held {
             Self::Part(held, upstream) => AnswerBody::Running(Running {
                 held,
                 upstream,
-                reader: None,
+                passage: None,
                 finished: false,
                 content: true,
             }),
@@ -372,9 +451,14 @@ async fn refused(
     let now = clock::now();
     let patience = now.checked_add(ERROR_TEXT_PATIENCE).unwrap_or(now);
     // An error whose text is cut off is still an error: the status decides.
-    let held = hold(VecDeque::new(), body, bounds.content.min(patience))
-        .await
-        .unwrap_or_else(|_| Held::All(Bytes::new()));
+    let held = hold(
+        VecDeque::new(),
+        body,
+        HELD_MAX_BYTES,
+        bounds.content.min(patience),
+    )
+    .await
+    .unwrap_or_else(|_| Held::All(Bytes::new()));
     let verdict = verdict::response(
         rules,
         head.status,
@@ -394,7 +478,7 @@ async fn unread(head: response::Parts, body: upstream::Body, bounds: Bounds) -> 
         let body = held.into_body();
         return Attempted::Content(Answer { head, body });
     }
-    match hold(VecDeque::new(), body, bounds.content).await {
+    match hold(VecDeque::new(), body, HELD_MAX_BYTES, bounds.content).await {
         Ok(held) => Attempted::Content(Answer {
             head,
             body: held.into_body(),
@@ -406,15 +490,16 @@ async fn unread(head: response::Parts, body: upstream::Body, bounds: Bounds) -> 
 /// A success whose body, of which `chunks` are here, is one document.
 async fn whole(
     rules: Rules<'_>,
-    dialect: Dialect,
+    outbound: Outbound<'_>,
     mut head: response::Parts,
     body: upstream::Body,
     chunks: VecDeque<Bytes>,
     bounds: Bounds,
     trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
+    let dialect = outbound.dialect();
     let encoded = is_encoded(&head.headers);
-    let held = match hold(chunks, body, bounds.content).await {
+    let held = match hold(chunks, body, outbound.held_max(), bounds.content).await {
         Ok(held) => held,
         Err(verdict) => return Attempted::Failed(verdict, None),
     };

@@ -11,7 +11,7 @@ use crate::lanes::pool::{Chosen, Demand, Exhaustion, Member, Pool};
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::Destination;
-use crate::request::attempt::{self, Answer, AnswerBody, Asked, Bounds};
+use crate::request::attempt::{self, Answer, AnswerBody, Asked, Bounds, Outbound, Translation};
 use crate::request::guard::RequestGuard;
 use crate::request::held_open;
 use crate::request::ingress::budget::Share;
@@ -20,7 +20,9 @@ use crate::upstream::Client;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::{Protocol, UpstreamCredentials};
+use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::error_body::{ErrorKind, Shortage};
+use lanekeeper_protocol::translation::Refusal;
 use std::future::{Future as _, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
@@ -72,6 +74,12 @@ struct Progress {
     last_answer: Option<Box<Answer>>,
     /// The limits that the last lane named with a 429.
     limits: HeaderMap,
+    /// Lanes of other protocols that cannot be asked this, and why.
+    unfit: Vec<(HeaderValue, Refusal)>,
+    /// What the last lane was asked in.
+    spoken: Option<Dialect>,
+    /// What the translation for it left out or changed.
+    dropped: Option<HeaderValue>,
 }
 
 /// What the last attempt ended with.
@@ -186,6 +194,7 @@ impl Route<'_> {
     fn demand(&self, in_turn: bool) -> Demand<'_> {
         Demand {
             protocol: self.job.asked.dialect.protocol(),
+            translates: self.translates(),
             tried: &self.progress.tried,
             larger_than: self.progress.larger_than,
             session: self.session.as_deref(),
@@ -201,7 +210,23 @@ impl Route<'_> {
             return Step::Next(request);
         };
         self.progress.tried.push(member.lane.number);
+        let translation = Translation::of(&self.job.asked, &member.lane, &self.job.request_id);
+        let translation = match translation {
+            Ok(translation) => translation,
+            Err(refusal) => {
+                let lane = member.lane.header.clone();
+                self.progress.unfit.push((lane, refusal));
+                return Step::Next(request);
+            }
+        };
+        let outbound = Outbound {
+            asked: &self.job.asked,
+            translation: translation.as_deref(),
+            passthrough: self.passes_credential(),
+        };
         self.members_tried += 1;
+        self.progress.spoken = Some(outbound.dialect());
+        self.progress.dropped = { translation.as_ref() }.and_then(|it| it.dropped.clone());
         self.progress.lane = Some(member.lane.header.clone());
         let mut guard = chosen.guard;
         let mut left = if self.job.asked.may_be_repeated() {
@@ -212,15 +237,14 @@ impl Route<'_> {
         loop {
             self.progress.attempts += 1;
             if let Some(trace) = request.trace() {
-                let protocol = self.job.asked.dialect.protocol();
+                let protocol = outbound.dialect().protocol();
                 guard.traced(trace.attempt(&destination(&member.lane, protocol, &pool.name)));
             }
             let bounds = self.bounds(member);
             let attempted = attempt::attempt(
                 &self.job.client,
                 &member.lane,
-                &self.job.asked,
-                self.passes_credential(),
+                outbound,
                 bounds,
                 guard.trace(),
             )
@@ -255,6 +279,13 @@ impl Route<'_> {
     /// True when the pool sends the caller's own credential on.
     fn passes_credential(&self) -> bool {
         self.pool.upstream_credentials == UpstreamCredentials::Passthrough
+    }
+
+    /// True when lanes of other protocols may serve. A caller's own credential means nothing to them.
+    fn translates(&self) -> bool {
+        self.pool.translates
+            && !self.passes_credential()
+            && attempt::of_caller(self.job.asked.dialect).is_some()
     }
 
     /// A further guard on the same lane, after a wait of full jitter.
@@ -335,6 +366,12 @@ impl Route<'_> {
                 },
                 RequestOutcome::Exhausted,
             ),
+            Last::None
+                if soonest.is_none()
+                    && let Some(kind) = unfit(&self.progress.unfit) =>
+            {
+                (kind, RequestOutcome::ClientFault)
+            }
             Last::None => (
                 ErrorKind::Exhausted {
                     retry_after: soonest.unwrap_or(RETRY_AFTER_UNKNOWN),
@@ -383,6 +420,7 @@ impl Route<'_> {
             lane: self.progress.lane.as_ref(),
             attempts: self.progress.attempts,
             degraded: self.progress.degraded,
+            dropped: self.progress.dropped.as_ref(),
         }
     }
 }
@@ -392,6 +430,23 @@ fn session(pool: &Pool, asked: &Asked) -> Option<Vec<u8>> {
     let affinity = pool.affinity.as_ref()?;
     let value = asked.headers.get(affinity.header_name.as_str())?;
     (!value.is_empty()).then(|| value.as_bytes().to_vec())
+}
+
+/// The refusal of a request that no lane can be asked in translation.
+fn unfit(lanes: &[(HeaderValue, Refusal)]) -> Option<ErrorKind> {
+    let (_, refusal) = lanes.first()?;
+    let names: Vec<&str> = { lanes.iter() }
+        .filter_map(|(lane, _)| lane.to_str().ok())
+        .collect();
+    Some(ErrorKind::BadRequest {
+        message: format!(
+            "\"{}\" {}. No lane of this model can serve the request: {}.",
+            refusal.field,
+            refusal.reason,
+            names.join(", ")
+        ),
+        field: Some(refusal.field.clone()),
+    })
 }
 
 /// Where an attempt goes, for its span.

@@ -16,7 +16,7 @@ use crate::lanes::pool::Pool;
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::RequestTrace;
-use crate::request::attempt::Asked;
+use crate::request::attempt::{self, Asked};
 use crate::request::failover::{self, Job};
 use crate::request::guard::RequestGuard;
 use crate::request::reply::{self, Body, RequestId};
@@ -29,6 +29,7 @@ use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_protocol::error_body::{ErrorKind, Shortage};
 use lanekeeper_protocol::rewrite::ModelPlaces;
+use lanekeeper_protocol::translation::marks;
 use lanekeeper_protocol::{Dialect, Operation, Protocol, headers, locate, via};
 use lanekeeper_serve::{ConflictingLength, UnreadHead};
 use path::Route;
@@ -322,6 +323,7 @@ async fn serve(
     if let Some(trace) = trace {
         trace.resolved(&model, &pool.name);
     }
+    let cleaned = cleaned(&pool, &body, dialect);
     let query = caller.query_without_key(head.uri.query());
     let mut headers = std::mem::take(&mut head.headers);
     let mut body = body;
@@ -343,6 +345,8 @@ async fn serve(
             headers,
             body,
             model: places,
+            model_name: model,
+            cleaned,
             streams,
             query,
         },
@@ -397,6 +401,20 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
     })
 }
 
+/// What lanes of the caller's own protocol get, where the body holds what translations wrote.
+fn cleaned(pool: &Pool, body: &Bytes, dialect: Dialect) -> Option<Box<(Bytes, ModelPlaces)>> {
+    if !pool.mixes(dialect.protocol()) || attempt::of_caller(dialect).is_none() {
+        return None;
+    }
+    let cleaned = marks::taken_off(body);
+    if cleaned.as_ptr() == body.as_ptr() {
+        return None;
+    }
+    let in_path = dialect.has_model_in_path().then(String::new);
+    let Named { places, .. } = named(&cleaned, dialect, in_path).ok()?;
+    Some(Box::new((cleaned, places)))
+}
+
 /// What serves the name, which must be the caller's to use.
 fn of_caller<'a>(
     snapshot: &'a Snapshot,
@@ -424,10 +442,11 @@ fn resolve(
 ) -> Result<Arc<Pool>, ErrorKind> {
     let pool = of_caller(snapshot, caller, model)?;
     let falls_back = matches!(pool.on_exhausted, OnExhausted::FallbackPool(_));
-    if !pool.speaks(dialect.protocol()) && !falls_back {
+    let is_translated = pool.is_translated() && attempt::of_caller(dialect).is_some();
+    if !pool.speaks(dialect.protocol()) && !is_translated && !falls_back {
         return Err(ErrorKind::BadRequest {
             message: format!(
-                "No lane of \"{model}\" speaks {}, and this gateway does not translate. Use a \
+                "No lane of \"{model}\" speaks {}, and this operation is not translated. Use a \
                  client for {}.",
                 dialect.protocol().as_str(),
                 pool.protocols().join(" or ")

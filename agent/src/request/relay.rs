@@ -8,7 +8,7 @@ use crate::clock;
 use crate::lanes::attempt_guard::AttemptGuard;
 use crate::observe::metrics::RequestOutcome;
 use crate::proof::{Circumstances, Proof};
-use crate::request::attempt::Running;
+use crate::request::attempt::{Passage, Running};
 use crate::request::guard::{Counters, RequestGuard};
 use crate::request::shutdown_deadline::ShutdownDeadline;
 use crate::upstream;
@@ -19,7 +19,6 @@ use lanekeeper_model::gateway::Timeouts;
 use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::error_body::{self, ErrorKind};
 use lanekeeper_protocol::frame;
-use lanekeeper_protocol::sse::SseReader;
 use lanekeeper_protocol::verdict::Verdict;
 use lanekeeper_serve::BodyEnd;
 use std::collections::VecDeque;
@@ -37,7 +36,7 @@ mod tail;
 
 use burst::Burst;
 use death::Death;
-use reading::Next;
+use reading::keep;
 use silence::{Longest, Silence};
 use tail::Tail;
 
@@ -47,7 +46,10 @@ const AFTER_TERMINAL: Duration = Duration::from_secs(5);
 
 /// What a relay needs to know about its request.
 pub(crate) struct Origin {
+    /// What the caller speaks.
     pub(crate) dialect: Dialect,
+    /// What the lane was asked in.
+    pub(crate) spoken: Dialect,
     pub(crate) request_id: String,
     pub(crate) passthrough: bool,
     pub(crate) counters: Arc<Counters>,
@@ -59,7 +61,7 @@ pub(crate) struct Origin {
 pub(crate) struct Relay {
     ready: VecDeque<Bytes>,
     upstream: upstream::Body,
-    reader: Option<Box<SseReader>>,
+    passage: Option<Box<Passage>>,
     origin: Origin,
     timeouts: Timeouts,
     silence: Silence,
@@ -107,23 +109,23 @@ impl Relay {
         let mut relay = Self {
             ready: running.held,
             upstream: running.upstream,
-            reader: None,
+            passage: None,
             timeouts: attempt.lane().timeouts,
-            closed: running.finished && frame::closes_by_finish(origin.dialect.vendor()),
-            tail: Tail::new(origin.dialect.vendor()),
+            closed: running.finished && frame::closes_by_finish(origin.spoken.vendor()),
+            tail: Tail::new(origin.spoken.vendor()),
             burst: Burst::default(),
             origin,
             silence: Silence::default(),
             finished: running.finished,
             awaits_content: !running.content,
             state: State::Running,
-            has_frames: running.reader.is_some(),
+            has_frames: running.passage.is_some(),
             books: Some((attempt, request)),
             good_end,
         };
-        if let Some(reader) = running.reader {
+        if let Some(passage) = running.passage {
             // Frames that came in one chunk with the first content.
-            relay.pass(reader);
+            relay.pass(passage);
         }
         relay
     }
@@ -132,13 +134,13 @@ impl Relay {
     fn take(&mut self, chunk: Bytes) {
         self.burst.add(chunk.len());
         self.silence.heard();
-        let Some(mut reader) = self.reader.take() else {
+        let Some(mut passage) = self.passage.take() else {
             self.silence.end();
             self.ready.push_back(chunk);
             return;
         };
-        reader.push(chunk);
-        self.pass(reader);
+        passage.push(chunk);
+        self.pass(passage);
     }
 
     fn poll_running(
@@ -206,20 +208,18 @@ impl Relay {
         if self.state != State::Running {
             return;
         }
-        if let Some(mut reader) = self.reader.take() {
-            let death = match reader.finish().map(|frame| self.judge(&frame)) {
-                Some(Next::Death(death)) => Some(death),
-                Some(Next::Frame | Next::None | Next::Enough) | None => None,
-            };
-            if death.as_ref().is_none_or(|death| death.is_shown) {
-                reader.keep();
-            }
-            reader.hand_out(&mut self.ready);
-            self.reader = Some(reader);
+        if let Some(mut passage) = self.passage.take() {
+            let last = passage.last_frame();
+            let death = last.and_then(|frame| match self.judge(&frame) {
+                None => keep(&mut passage, &frame),
+                Some(death) => Some(self.shown(&mut passage, &frame, death)),
+            });
+            passage.hand_out(&mut self.ready);
+            self.passage = Some(passage);
             if let Some(death) = &death {
                 return self.die(death);
             }
-            let vendor = self.origin.dialect.vendor();
+            let vendor = self.origin.spoken.vendor();
             if !frame::is_whole(vendor, self.finished, self.closed) {
                 return self.die(&Death::of(Verdict::transient(CauseKind::Truncated)));
             }
@@ -238,6 +238,12 @@ impl Relay {
     }
 
     fn end_well(&mut self) {
+        if let Some(mut passage) = self.passage.take() {
+            if let Err(error) = passage.end() {
+                tracing::debug!(%error, "the end of an answer could not be translated");
+            }
+            passage.hand_out(&mut self.ready);
+        }
         self.state = State::Ending;
         let (proof, outcome) = self.good_end;
         // A whole answer that said nothing.
@@ -255,7 +261,8 @@ impl Relay {
             return self.end_well();
         }
         self.book(Proof::of(&death.verdict), RequestOutcome::Failed);
-        self.break_off((!death.is_shown).then_some(&ErrorKind::BadGateway));
+        let kind = death.kind.as_ref().unwrap_or(&ErrorKind::BadGateway);
+        self.break_off((!death.is_shown).then_some(kind));
     }
 
     /// The agent itself failed; that says nothing about the lane.

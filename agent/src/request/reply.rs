@@ -23,6 +23,8 @@ pub(crate) const X_ATTEMPTS: HeaderName = HeaderName::from_static("x-lanekeeper-
 pub(crate) const X_DEGRADED: HeaderName = HeaderName::from_static("x-lanekeeper-degraded");
 /// The status of the last lane that failed a request.
 pub(crate) const X_LAST_STATUS: HeaderName = HeaderName::from_static("x-lanekeeper-last-status");
+/// What a translation for the lane left out or changed.
+const X_DROPPED: HeaderName = HeaderName::from_static("x-lanekeeper-dropped");
 /// What names the request at the provider.
 const X_UPSTREAM_REQUEST_ID: HeaderName =
     HeaderName::from_static("x-lanekeeper-upstream-request-id");
@@ -152,6 +154,7 @@ pub(crate) struct Provenance<'a> {
     pub(crate) lane: Option<&'a HeaderValue>,
     pub(crate) attempts: u32,
     pub(crate) degraded: Option<&'static str>,
+    pub(crate) dropped: Option<&'a HeaderValue>,
 }
 
 /// Writes provenance into any answer.
@@ -166,6 +169,9 @@ pub(crate) fn mark(response: &mut Response<Body>, provenance: &Provenance<'_>) {
         more => HeaderValue::from(more),
     };
     headers.insert(X_ATTEMPTS, attempts);
+    if let Some(dropped) = provenance.dropped {
+        headers.insert(X_DROPPED, dropped.clone());
+    }
     if let Some(degraded) = provenance.degraded {
         headers.insert(X_DEGRADED, HeaderValue::from_static(degraded));
     }

@@ -19,8 +19,6 @@ enum Values {
     Texts(&'static [&'static str]),
     /// Any number.
     Numbers,
-    /// False.
-    False,
     /// A list of more than one.
     Several,
 }
@@ -35,22 +33,6 @@ const UNSERVED: &[Unserved] = &[
     Unserved {
         path: &["providers", "*", "auth", "kind"],
         values: Values::Texts(&["google", "aws"]),
-    },
-    Unserved {
-        path: &["models", "*", "accepts", "token_field"],
-        values: Values::Texts(&["max_tokens", "max_completion_tokens"]),
-    },
-    Unserved {
-        path: &["models", "*", "accepts", "samplers"],
-        values: Values::Texts(&["one", "none"]),
-    },
-    Unserved {
-        path: &["models", "*", "accepts", "stop"],
-        values: Values::False,
-    },
-    Unserved {
-        path: &["models", "*", "max_output_tokens"],
-        values: Values::Numbers,
     },
     Unserved {
         path: &["pools", "*", "failover", "retry_budget", "ratio"],
@@ -98,7 +80,6 @@ impl Values {
         match self {
             Self::Texts(texts) => value.as_str().is_some_and(|text| texts.contains(&text)),
             Self::Numbers => value.is_number(),
-            Self::False => *value == Value::Bool(false),
             Self::Several => value.as_array().is_some_and(|list| list.len() > 1),
         }
     }

@@ -15,8 +15,10 @@ pub(crate) const SATURATION_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// What a request asks of a member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand<'a> {
-    /// The caller's protocol: without translation only lanes that speak it can serve.
+    /// The caller's protocol.
     pub(crate) protocol: Protocol,
+    /// Lanes that do not speak it may serve in translation.
+    pub(crate) translates: bool,
     /// Lanes tried in this request, by their number in the snapshot.
     pub(crate) tried: &'a [u32],
     /// A lane with this many tokens of context said the request is too long for it.
@@ -242,7 +244,7 @@ impl Pool {
     fn may_serve(&self, member: &Member, demand: &Demand<'_>) -> bool {
         member.weight > 0.0
             && !member.excluded
-            && member.lane.provider.protocols.speaks(demand.protocol)
+            && member.is_understood(demand)
             && member.large_enough(demand.larger_than)
             && member.lane.state.has_budget()
             && member
@@ -370,6 +372,12 @@ enum Denied<'a> {
 }
 
 impl Member {
+    /// The lane speaks the caller's protocol, or may be asked in translation.
+    fn is_understood(&self, demand: &Demand<'_>) -> bool {
+        self.lane.provider.protocols.speaks(demand.protocol)
+            || (demand.translates && self.lane.is_translated)
+    }
+
     /// The pool's cell and the provider's own, the stricter of the two.
     fn selectable(&self, endpoint: &str, now: Instant) -> (Selectable, f64) {
         let (own, factor) = self.cell(endpoint).selectable(now);

@@ -14,7 +14,7 @@ use base64::prelude::BASE64_STANDARD as BASE64;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{
     self, Failover, Gateway, OnAuthDown, OnExhausted, Protocol, Protocols, Scheme, SecretRef,
-    Strategy, UpstreamCredentials,
+    Strategy, Translate, UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
 use lanekeeper_protocol::{Dialect, Operation, endpoint, vendor};
@@ -189,6 +189,9 @@ fn compile_lane(
         state: live.lane(lane),
         provider: Arc::clone(provider),
         upstream_model: lane.upstream_model.clone(),
+        accepts: lane.accepts,
+        max_output_tokens: lane.max_output_tokens,
+        is_translated: vendor(provider.protocols.primary()).translator().is_some(),
         timeouts: lane.timeouts,
         header: HeaderValue::from_str(&lane.name)
             .unwrap_or_else(|_| HeaderValue::from_static("unprintable")),
@@ -270,6 +273,7 @@ fn direct_route(
         on_exhausted: OnExhausted::Reject,
         on_auth_down: OnAuthDown::Failover,
         upstream_credentials: UpstreamCredentials::Own,
+        translates: true,
         rotation: Mutex::new(Rotation::new(1)),
         state: live.pool(&name, wiring),
         name,
@@ -310,6 +314,7 @@ fn compile_pool(
         on_exhausted: pool.on_exhausted.clone(),
         on_auth_down: pool.on_auth_down,
         upstream_credentials: pool.upstream_credentials,
+        translates: pool.translate == Translate::On,
         state: live.pool(&pool.name, wiring),
         name: pool.name.clone(),
     }
@@ -337,7 +342,8 @@ fn carry_rotation(members: &[Member], before: Option<&Pool>) -> Rotation {
 /// What the document may say and this version does not do.
 fn unserved(gateway: &Gateway) -> Vec<String> {
     let mut found = Vec::new();
-    for pool in gateway.pools.values() {
+    let untranslated = { gateway.pools.values() }.filter(|pool| pool.translate == Translate::Off);
+    for pool in untranslated {
         let name = &pool.name;
         let spoken: BTreeSet<BTreeSet<&str>> = pool
             .members
@@ -348,7 +354,7 @@ fn unserved(gateway: &Gateway) -> Vec<String> {
         if spoken.len() > 1 {
             let protocols: BTreeSet<&str> = spoken.into_iter().flatten().collect();
             found.push(format!(
-                "pools.{name} mixes protocols ({}); without translation each caller is served only \
+                "pools.{name} mixes protocols ({}) and has translate: off; each caller is served only \
                  by members that speak its own",
                 protocols.into_iter().collect::<Vec<_>>().join(", ")
             ));

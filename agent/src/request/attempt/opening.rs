@@ -4,7 +4,9 @@
 //! Comments, pings and lifecycle frames prove nothing: a caller that had seen them could not be
 //! moved to another lane any more.
 
-use super::{Answer, AnswerBody, Attempted, Bounds, HELD_MAX_BYTES, Running, stands_for};
+use super::{
+    Answer, AnswerBody, Attempted, Bounds, HELD_MAX_BYTES, Outbound, Passage, Running, stands_for,
+};
 use crate::clock;
 use crate::observe::trace::AttemptTrace;
 use crate::upstream;
@@ -14,11 +16,11 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::response;
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
+use lanekeeper_protocol::Vendor;
 use lanekeeper_protocol::frame::{self, FrameKind};
 use lanekeeper_protocol::headers;
-use lanekeeper_protocol::sse::{Frame, SseReader};
+use lanekeeper_protocol::sse::Frame;
 use lanekeeper_protocol::verdict::{Rules, Verdict};
-use lanekeeper_protocol::{Dialect, Vendor};
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -28,23 +30,24 @@ const DETACH_MAX_BYTES: usize = 4 * 1024;
 /// Reads a stream, of which `chunks` are here, up to the point where it may go to the caller.
 pub(super) async fn read(
     rules: Rules<'_>,
-    dialect: Dialect,
+    outbound: Outbound<'_>,
     mut head: response::Parts,
     mut body: upstream::Body,
     chunks: VecDeque<Bytes>,
     bounds: Bounds,
     mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
-    let mut reader = Box::new(SseReader::new());
+    let mut passage = outbound.passage();
     for chunk in chunks {
-        reader.push(chunk);
+        passage.push(chunk);
     }
+    let dialect = outbound.dialect();
     let mut opening = Opening::default();
     let mut held_until: Option<Instant> = None;
     let mut heard = false;
     loop {
         loop {
-            let frame = match reader.next_frame() {
+            let frame = match passage.next_frame() {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break,
                 Err(_) => return failed(CauseKind::BadBody),
@@ -58,12 +61,14 @@ pub(super) async fn read(
                 }
                 kind => opening.take(&kind, frame.raw.len()),
             }
-            reader.keep();
+            if passage.keep(&frame).is_err() {
+                return failed(CauseKind::BadBody);
+            }
             if opening.closed {
-                return opening.ended(rules.vendor, head, &mut reader);
+                return opening.ended(rules.vendor, head, &mut passage);
             }
             if opening.is_full() || (opening.content && bounds.hold.is_zero()) {
-                return opening.running(head, body, reader);
+                return opening.running(head, body, passage);
             }
         }
         let deadline = if opening.content {
@@ -77,12 +82,12 @@ pub(super) async fn read(
             Some(next) => Ok(next),
             None => {
                 headers::detach(&mut head.headers);
-                reader.detach(DETACH_MAX_BYTES);
+                passage.detach(DETACH_MAX_BYTES);
                 tokio::time::timeout_at(deadline.into(), body.frame()).await
             }
         };
         match next {
-            Err(_) if opening.content => return opening.running(head, body, reader),
+            Err(_) if opening.content => return opening.running(head, body, passage),
             // The time that the caller's request has is not the lane's own.
             Err(_) if heard && bounds.content >= bounds.request => {
                 return Attempted::Failed(Verdict::out_of_time(), None);
@@ -94,14 +99,14 @@ pub(super) async fn read(
             Ok(Some(Ok(frame))) => {
                 if let Ok(chunk) = frame.into_data() {
                     heard = true;
-                    reader.push(chunk);
+                    passage.push(chunk);
                 }
             }
             Ok(None) => break,
         }
     }
     // A last frame without its blank line still counts.
-    if let Some(frame) = reader.finish() {
+    if let Some(frame) = passage.last_frame() {
         if let Some(trace) = &mut trace {
             trace.frame(&frame);
         }
@@ -111,9 +116,11 @@ pub(super) async fn read(
             }
             kind => opening.take(&kind, frame.raw.len()),
         }
-        reader.keep();
+        if passage.keep(&frame).is_err() {
+            return failed(CauseKind::BadBody);
+        }
     }
-    opening.ended(rules.vendor, head, &mut reader)
+    opening.ended(rules.vendor, head, &mut passage)
 }
 
 /// What the held frames show.
@@ -159,14 +166,14 @@ impl Opening {
         self,
         head: response::Parts,
         upstream: upstream::Body,
-        reader: Box<SseReader>,
+        passage: Box<Passage>,
     ) -> Attempted {
         Attempted::Content(Answer {
             head,
             body: AnswerBody::Running(Running {
                 held: VecDeque::new(),
                 upstream,
-                reader: Some(reader),
+                passage: Some(passage),
                 finished: self.finished,
                 content: self.content,
             }),
@@ -174,21 +181,22 @@ impl Opening {
     }
 
     /// The stream is over before anything of it went to the caller.
-    fn ended(
-        self,
-        vendor: &dyn Vendor,
-        head: response::Parts,
-        reader: &mut SseReader,
-    ) -> Attempted {
-        let mut held = VecDeque::new();
-        reader.hand_out(&mut held);
+    fn ended(self, vendor: &dyn Vendor, head: response::Parts, passage: &mut Passage) -> Attempted {
         // OpenAI's closing frame is a bare word: behind nothing it closes nothing.
         let is_bare = frame::closes_by_word(vendor) && !self.begun;
         let regular = frame::is_whole(vendor, self.finished, self.closed) && !is_bare;
-        match (regular, self.content) {
-            (true, true) => Attempted::Content(Answer::of_frames(head, held)),
-            (true, false) => Attempted::Empty(Answer::of_frames(head, held)),
-            (false, _) => failed(CauseKind::Truncated),
+        if !regular {
+            return failed(CauseKind::Truncated);
+        }
+        if passage.end().is_err() {
+            return failed(CauseKind::BadBody);
+        }
+        let mut held = VecDeque::new();
+        passage.hand_out(&mut held);
+        if self.content {
+            Attempted::Content(Answer::of_frames(head, held))
+        } else {
+            Attempted::Empty(Answer::of_frames(head, held))
         }
     }
 }

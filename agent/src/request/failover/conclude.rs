@@ -16,6 +16,7 @@ use crate::request::reply::{self, Body};
 use http::{HeaderMap, Response};
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_model::gateway::{EmptyAnswer, OnAuthDown, Protocol};
+use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::error_body::ErrorKind;
 use lanekeeper_protocol::headers;
 use lanekeeper_protocol::verdict::{Disposition, Verdict};
@@ -181,9 +182,8 @@ impl Route<'_> {
             Disposition::HardDownAuth => Last::Auth,
             Disposition::Transient => {
                 if self.pool.relays_last_error {
-                    let fit = answer.filter(|answer| {
-                        may_relay(answer, member, self.job.asked.dialect.protocol())
-                    });
+                    let fit =
+                        answer.filter(|answer| may_relay(answer, member, self.spoken().protocol()));
                     self.progress.last_answer = fit.map(Box::new);
                 }
                 match verdict.status {
@@ -196,6 +196,11 @@ impl Route<'_> {
             | Disposition::ClientFault
             | Disposition::Empty => Last::Failed,
         };
+    }
+
+    /// What the last lane was asked in.
+    fn spoken(&self) -> Dialect {
+        self.progress.spoken.unwrap_or(self.job.asked.dialect)
     }
 
     /// The answer goes to the caller: from now on there is no other lane for this request.
@@ -240,6 +245,7 @@ impl Route<'_> {
             AnswerBody::Running(running) => {
                 let origin = Origin {
                     dialect: self.job.asked.dialect,
+                    spoken: self.spoken(),
                     request_id: self.job.request_id.as_str().to_owned(),
                     passthrough: self.passes_credential(),
                     counters: Arc::clone(request.counters()),

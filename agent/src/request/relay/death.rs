@@ -1,5 +1,6 @@
 //! Why an answer broke off, and whether the caller may hear of it in the lane's own words.
 
+use lanekeeper_protocol::error_body::ErrorKind;
 use lanekeeper_protocol::verdict::{Disposition, Verdict};
 
 /// Why an answer broke.
@@ -7,6 +8,8 @@ pub(super) struct Death {
     pub(super) verdict: Verdict,
     /// The newest frame is the lane's own error, and the caller may see it.
     pub(super) is_shown: bool,
+    /// What the caller hears of it instead, where that is more than that the answer broke off.
+    pub(super) kind: Option<ErrorKind>,
 }
 
 impl Death {
@@ -14,6 +17,7 @@ impl Death {
         Self {
             verdict,
             is_shown: false,
+            kind: None,
         }
     }
 }

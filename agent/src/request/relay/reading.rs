@@ -4,24 +4,27 @@
 
 use super::Relay;
 use super::death::{Death, speaks_for_itself};
+use crate::request::attempt::Passage;
+use http::StatusCode;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::frame::{self, FrameKind};
-use lanekeeper_protocol::sse::{self, SseReader};
+use lanekeeper_protocol::relayed_error;
+use lanekeeper_protocol::sse;
 use lanekeeper_protocol::verdict::{Rules, Verdict};
 
-/// What became of a frame.
-pub(super) enum Next {
-    /// It passes.
-    Frame,
-    None,
+/// What the lane's stream has next.
+enum Found {
+    Frame(sse::Frame),
+    Nothing,
     /// The answer is over, and what follows it takes too long.
     Enough,
+    /// It cannot be read any further.
     Death(Death),
 }
 
 impl Relay {
     /// Passes on every whole frame the reader has.
-    pub(super) fn pass(&mut self, mut reader: Box<SseReader>) {
+    pub(super) fn pass(&mut self, mut passage: Box<Passage>) {
         let mut death = None;
         let mut enough = false;
         // Once for the frames of this chunk, and again behind one that began in an earlier one.
@@ -29,25 +32,25 @@ impl Relay {
         while death.is_none() {
             if glances > 0 {
                 glances -= 1;
-                self.pass_plain(&mut reader);
+                self.pass_plain(&mut passage);
             }
-            match self.next(&mut reader) {
-                Next::Frame => reader.keep(),
-                Next::None => break,
-                Next::Enough => {
+            match self.next(&mut passage) {
+                Found::Frame(frame) => {
+                    death = match self.judge(&frame) {
+                        None => keep(&mut passage, &frame),
+                        Some(found) => Some(self.shown(&mut passage, &frame, found)),
+                    };
+                }
+                Found::Nothing => break,
+                Found::Enough => {
                     enough = true;
                     break;
                 }
-                Next::Death(found) => {
-                    if found.is_shown {
-                        reader.keep();
-                    }
-                    death = Some(found);
-                }
+                Found::Death(found) => death = Some(found),
             }
         }
-        reader.hand_out(&mut self.ready);
-        self.reader = Some(reader);
+        passage.hand_out(&mut self.ready);
+        self.passage = Some(passage);
         if let Some(death) = &death {
             self.die(death);
         } else if enough {
@@ -56,7 +59,7 @@ impl Relay {
     }
 
     /// Passes on the frames ahead that need no reading, all at once.
-    fn pass_plain(&mut self, reader: &mut SseReader) {
+    fn pass_plain(&mut self, passage: &mut Passage) {
         let Some((attempt, _)) = self
             .books
             .as_mut()
@@ -68,39 +71,39 @@ impl Relay {
         if attempt.trace().is_some() {
             return;
         }
-        let run = frame::plain_run(self.origin.dialect.vendor(), reader.ahead());
+        let run = frame::plain_run(self.origin.spoken.vendor(), passage.ahead());
         if run > 0 {
-            reader.keep_ahead(run);
+            passage.keep_ahead(run);
             self.silence.end();
         }
     }
 
-    /// The next frame, judged.
-    fn next(&mut self, reader: &mut SseReader) -> Next {
-        match reader.next_frame() {
-            Ok(Some(frame)) if self.closed && !self.tail.takes(frame.raw.len()) => Next::Enough,
-            Ok(Some(frame)) => self.judge(&frame),
-            Ok(None) if self.closed && !self.tail.has_room(reader.held_bytes()) => Next::Enough,
-            Ok(None) => Next::None,
-            Err(_) => Next::Death(Death::of(Verdict::transient(CauseKind::BadBody))),
+    fn next(&mut self, passage: &mut Passage) -> Found {
+        match passage.next_frame() {
+            Ok(Some(frame)) if self.closed && !self.tail.takes(frame.raw.len()) => Found::Enough,
+            Ok(Some(frame)) => Found::Frame(frame),
+            Ok(None) if self.closed && !self.tail.has_room(passage.held_bytes()) => Found::Enough,
+            Ok(None) => Found::Nothing,
+            Err(_) => Found::Death(Death::of(Verdict::transient(CauseKind::BadBody))),
         }
     }
 
-    pub(super) fn judge(&mut self, frame: &sse::Frame) -> Next {
+    /// Judges a frame; `Some` when the answer dies of it.
+    pub(super) fn judge(&mut self, frame: &sse::Frame) -> Option<Death> {
         if let Some(trace) = self.books.as_mut().and_then(|(attempt, _)| attempt.trace()) {
             trace.frame(frame);
         }
         let kind = match &self.books {
             Some((attempt, _)) => {
                 let rules = Rules {
-                    vendor: self.origin.dialect.vendor(),
+                    vendor: self.origin.spoken.vendor(),
                     error_map: &attempt.lane().provider.error_map,
                     passthrough: self.origin.passthrough,
                 };
                 if self.awaits_content {
-                    frame::classify(rules, self.origin.dialect, frame)
+                    frame::classify(rules, self.origin.spoken, frame)
                 } else {
-                    frame::watch(rules, self.origin.dialect, frame)
+                    frame::watch(rules, self.origin.spoken, frame)
                 }
             }
             None => FrameKind::Content,
@@ -112,9 +115,10 @@ impl Relay {
             // What follows the closing frame changes nothing any more.
             FrameKind::Error(_) if self.closed => {}
             FrameKind::Error(verdict) => {
-                return Next::Death(Death {
+                return Some(Death {
                     is_shown: speaks_for_itself(&verdict),
                     verdict: *verdict,
+                    kind: None,
                 });
             }
             FrameKind::Ping => {}
@@ -122,7 +126,7 @@ impl Relay {
             FrameKind::Finish { .. } => {
                 self.finished = true;
                 self.progress();
-                if frame::closes_by_finish(self.origin.dialect.vendor()) {
+                if frame::closes_by_finish(self.origin.spoken.vendor()) {
                     self.closed = true;
                     self.silence.restart();
                 }
@@ -133,13 +137,50 @@ impl Relay {
                 self.silence.restart();
             }
         }
-        Next::Frame
+        None
+    }
+
+    /// Lets the lane's own error pass where the caller may see it: as it is, or in the words of the
+    /// caller's dialect.
+    pub(super) fn shown(
+        &self,
+        passage: &mut Passage,
+        frame: &sse::Frame,
+        mut death: Death,
+    ) -> Death {
+        if !death.is_shown {
+            return death;
+        }
+        if !passage.translates() {
+            passage.keep_raw();
+            return death;
+        }
+        let status = { death.verdict.status }
+            .and_then(|status| StatusCode::from_u16(status).ok())
+            .unwrap_or(StatusCode::BAD_GATEWAY);
+        let lane = self.origin.spoken.vendor();
+        let data = frame.data().unwrap_or_default();
+        death.is_shown = false;
+        death.kind = Some(relayed_error::of_frame(
+            lane,
+            self.origin.dialect,
+            status,
+            &data,
+        ));
+        death
     }
 
     /// Something of the answer came. Nothing behind its closing frame is part of it.
     fn progress(&mut self) {
-        if !self.closed || frame::closes_by_finish(self.origin.dialect.vendor()) {
+        if !self.closed || frame::closes_by_finish(self.origin.spoken.vendor()) {
             self.silence.end();
         }
     }
+}
+
+/// Lets a frame pass; `Some` when the answer dies because it cannot be translated.
+pub(super) fn keep(passage: &mut Passage, frame: &sse::Frame) -> Option<Death> {
+    let error = passage.keep(frame).err()?;
+    tracing::debug!(%error, "an answer cannot be translated any further");
+    Some(Death::of(Verdict::transient(CauseKind::BadBody)))
 }

@@ -82,25 +82,19 @@ fn authentication_has_the_fields_of_its_kind() {
 fn fields_without_effect_yet_are_refused_by_name() {
     for (at, value) in [
         ("/providers/p/auth/kind", json!("google")),
-        ("/models/a/accepts/token_field", json!("max_tokens")),
-        ("/models/a/accepts/samplers", json!("none")),
-        ("/models/a/accepts/stop", json!(false)),
-        ("/models/a/max_output_tokens", json!(100)),
         ("/pools/chat/failover/retry_budget/ratio", json!(0.2)),
         ("/pools/chat/fleet/mode", json!("act")),
         ("/pools/chat/fleet/probe", json!("coordinated")),
     ] {
         let (parent, field) = at.rsplit_once('/').unwrap();
-        if parent == "/models/a" {
-            refused(at, value, at, "not_served");
-        } else {
-            refused(parent, json!({ field: value }), at, "not_served");
-        }
+        refused(parent, json!({ field: value }), at, "not_served");
     }
     let at = "/providers/p/auth";
     let aws = json!({"kind": "aws", "region": "eu-central-1"});
     refused(at, aws, "/providers/p/auth/kind", "not_served");
-    accepted("/models/a/max_output_tokens", json!(null));
+    accepted("/models/a/max_output_tokens", json!(100));
+    let accepts = json!({"token_field": "max_tokens", "samplers": "none", "stop": false});
+    accepted("/models/a/accepts", accepts);
     accepted(
         "/pools/chat/fleet",
         json!({"mode": "observe", "probe": "local"}),
