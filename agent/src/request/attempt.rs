@@ -5,6 +5,7 @@
 
 mod beginning;
 mod opening;
+mod outbound;
 mod passage;
 mod translation;
 
@@ -15,7 +16,7 @@ use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
-use http::{Method, Request, StatusCode, Uri, response};
+use http::{Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::answer::{self, Answer as Inspected};
@@ -23,12 +24,12 @@ use lanekeeper_protocol::coding::Codings;
 use lanekeeper_protocol::error_signal;
 use lanekeeper_protocol::headers::{self, Credential};
 use lanekeeper_protocol::query;
-use lanekeeper_protocol::rewrite::{BodyChain, ModelPlaces};
 use lanekeeper_protocol::verdict::{self, Rules, Verdict};
 use lanekeeper_protocol::{Dialect, endpoint};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+pub(crate) use outbound::{Asked, Outbound};
 pub(crate) use passage::Passage;
 pub(crate) use translation::{Translation, of_caller};
 
@@ -38,104 +39,6 @@ pub(crate) const HELD_MAX_BYTES: usize = 256 * 1024;
 /// Longest wait for the text of an answer whose status already says that it is an error: a lane
 /// that stalls there must not use up the time of its siblings.
 const ERROR_TEXT_PATIENCE: Duration = Duration::from_secs(2);
-
-/// What the caller asked, untouched by any attempt.
-pub(crate) struct Asked {
-    pub(crate) method: Method,
-    pub(crate) dialect: Dialect,
-    /// What follows a collection in the path: empty, or with a leading slash.
-    pub(crate) tail: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    /// Where the model is named.
-    pub(crate) model: ModelPlaces,
-    /// The name of it.
-    pub(crate) model_name: String,
-    /// What lanes of the caller's own protocol get in place of `body` and `model`, where `body` holds
-    /// something that translations of earlier turns wrote.
-    pub(crate) cleaned: Option<Box<(Bytes, ModelPlaces)>>,
-    /// The caller wants an event stream.
-    pub(crate) streams: bool,
-    /// The caller's query.
-    pub(crate) query: Option<String>,
-}
-
-impl Asked {
-    /// Asking another lane cannot do the same thing twice.
-    pub(crate) fn may_be_repeated(&self) -> bool {
-        !self.dialect.is_collection() || matches!(self.method, Method::GET | Method::DELETE)
-    }
-
-    /// The answer is an event stream that comments may keep open.
-    pub(crate) fn keeps_open(&self) -> bool {
-        self.wants_events() && !self.dialect.streams_array(self.query.as_deref())
-    }
-
-    /// The answer must be an event stream. Operations that have none pay no heed to the flag.
-    fn wants_events(&self) -> bool {
-        self.streams && self.dialect.can_stream()
-    }
-}
-
-/// What one lane is asked.
-#[derive(Clone, Copy)]
-pub(crate) struct Outbound<'a> {
-    pub(crate) asked: &'a Asked,
-    /// The request in the lane's own protocol, where that is another than the caller's.
-    pub(crate) translation: Option<&'a Translation>,
-    /// The caller's own credential goes along.
-    pub(crate) passthrough: bool,
-}
-
-impl<'a> Outbound<'a> {
-    /// What the caller asked, in its own dialect, with the gateway's credential.
-    pub(crate) fn native(asked: &'a Asked) -> Self {
-        Self {
-            asked,
-            translation: None,
-            passthrough: false,
-        }
-    }
-
-    /// What the lane is asked in.
-    pub(crate) fn dialect(&self) -> Dialect {
-        { self.translation }.map_or(self.asked.dialect, |translation| translation.dialect)
-    }
-
-    /// The lane's answer must be an event stream.
-    fn wants_events(&self) -> bool {
-        match self.translation {
-            Some(translation) => translation.streams,
-            None => self.asked.wants_events(),
-        }
-    }
-
-    /// Frames of the lane's answer on their way to the caller.
-    fn passage(&self) -> Box<Passage> {
-        Box::new(Passage::new(self.translation.map(Translation::stream)))
-    }
-
-    /// Most bytes of a whole answer that are held.
-    fn held_max(&self) -> usize {
-        match self.translation {
-            Some(_) => translation::ANSWER_MAX_BYTES,
-            None => HELD_MAX_BYTES,
-        }
-    }
-
-    fn body(&self, lane: &Lane) -> BodyChain {
-        match self.translation {
-            Some(translation) => BodyChain::whole(translation.body.clone()),
-            None => {
-                let (body, model) = match self.asked.cleaned.as_deref() {
-                    Some((body, model)) => (body, model),
-                    None => (&self.asked.body, &self.asked.model),
-                };
-                BodyChain::with_model_at(body, model, &lane.upstream_model)
-            }
-        }
-    }
-}
 
 /// The bounds of one attempt.
 #[derive(Debug, Clone, Copy)]
