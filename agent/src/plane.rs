@@ -6,15 +6,18 @@ pub use crate::lanes::snapshot::Applied;
 pub use serve::DrainSignal;
 
 use crate::clock;
+use crate::lanes::served::Reported;
 use crate::lanes::stats::Stats;
 use crate::probe::Probing;
 use crate::request::worker::Shared;
 use crate::upstream::Tls;
-use lanekeeper_model::{Advisory, CellReport, Gateway, Override, Totals};
+use lanekeeper_model::{
+    Advisory, CellReport, Gateway, Override, PoolReport, PoolUsability, Totals,
+};
 use opentelemetry_sdk::trace::SdkTracer;
 use parking_lot::Mutex;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// The data plane. Clones share it.
@@ -32,6 +35,8 @@ struct Background {
     /// When the secrets' files were looked at last.
     secrets_read: Mutex<Instant>,
     probing: Probing,
+    /// What reports have carried so far.
+    reported: Mutex<Reported>,
 }
 
 impl Default for Plane {
@@ -66,6 +71,7 @@ impl Plane {
                 tls,
                 secrets_read: Mutex::new(clock::now()),
                 probing: Probing::default(),
+                reported: Mutex::new(Reported::nothing(clock::now())),
             }),
         }
     }
@@ -113,6 +119,18 @@ impl Plane {
     /// Every cell, closed ones included, sorted by pool, lane and endpoint.
     pub fn cells(&self) -> Vec<CellReport> {
         self.shared.served.cells()
+    }
+
+    /// The pools of which a report has anything to tell, and how long ago the report before was
+    /// made. What came of requests is told once.
+    pub fn report_pools(&self) -> (Vec<PoolReport>, Duration) {
+        let mut reported = self.background.reported.lock();
+        self.shared.served.report_pools(&mut reported)
+    }
+
+    /// What each pool can serve with now.
+    pub fn usability(&self) -> Vec<PoolUsability> {
+        self.shared.served.usability()
     }
 
     /// The `lanes`, `pools` and `providers` parts of `/stats`.

@@ -2,3 +2,4 @@
 
 pub(crate) mod outbox;
 pub(crate) mod report_interval;
+pub(crate) mod traffic;

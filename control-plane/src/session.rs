@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::fleet::Rejected;
-use lanekeeper_model::{AgentRecord, CellReport, Problem, Report};
+use lanekeeper_model::{AgentRecord, CellReport, PoolName, PoolTraffic, Problem, Report};
 use lanekeeper_proto::message::{
     ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, FromAgent,
     FromServer, Goodbye, GoodbyeReason, Hello, Limits, OverridesResult, Welcome,
@@ -19,6 +19,7 @@ mod asks;
 mod greeting;
 mod notes;
 pub(crate) mod overrides;
+pub(crate) mod pools;
 mod push;
 mod record;
 pub(crate) mod target;
@@ -91,6 +92,13 @@ pub(crate) enum Effect {
     },
     /// A report came in.
     Reported(Reported),
+    /// It said what came of requests, by pool.
+    Traffic {
+        /// What came of them since the report before.
+        pools: Vec<(PoolName, PoolTraffic)>,
+        /// How long ago that was.
+        over: Duration,
+    },
     /// The session is over once everything before is sent.
     Close,
 }
@@ -366,11 +374,19 @@ impl Session {
             return vec![Effect::Reported(Reported::Older), ack];
         }
         let in_doubt = is_in_doubt(self.record.seq, &report);
-        let problems = self.notes.beside(report.problems, now);
+        let served = self.target.as_ref();
+        let served = served.filter(|it| it.revision == self.record.applied_revision);
+        let said = pools::split(report.pools, served.map(|target| &target.names));
+        let mut problems = report.problems;
+        if said.is_foreign {
+            problems.push(pools::FOREIGN.to_owned());
+        }
+        let problems = self.notes.beside(problems, now);
         let notable = self.record.draining != report.draining
             || self.record.problems != problems
             || self.record.report_received_ms.is_none()
-            || states(&self.record.cells).ne(states(&report.cells));
+            || states(&self.record.cells).ne(states(&report.cells))
+            || pools::lacks(&self.record.pools).ne(pools::lacks(&said.usability));
         // A plainly closed cell says no more than one that is not listed, and a dense report lists
         // hundreds of them.
         let mut cells = report.cells;
@@ -382,14 +398,22 @@ impl Session {
             draining: report.draining,
             problems,
             cells,
+            pools: said.usability,
             totals: report.totals,
             ..without_report(&self.record)
         });
-        vec![
+        let mut effects = vec![
             Effect::Reported(Reported::Accepted),
             Effect::Record { notable },
-            self.asks.ack(seq, None, in_doubt, now),
-        ]
+        ];
+        if !said.traffic.is_empty() {
+            effects.push(Effect::Traffic {
+                pools: said.traffic,
+                over: Duration::from_millis(report.pools_over_ms),
+            });
+        }
+        effects.push(self.asks.ack(seq, None, in_doubt, now));
+        effects
     }
 
     /// A report that cannot be read leaves the record's age alone, so the agent turns stale rather

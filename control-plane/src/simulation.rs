@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lanekeeper_model::AgentRecord;
 use lanekeeper_model::enrolment::AgentIdentity;
+use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
 use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
 use lanekeeper_store::{AgentFacts, Course, Hint, Revision};
 use tokio::sync::watch;
@@ -119,6 +119,15 @@ impl Surroundings for Around<'_> {
     fn put_facts(&mut self, key: Key, facts: AgentFacts) {
         let epoch = facts.session_epoch;
         self.facts.put(key, epoch, Arc::new(facts), false, false);
+    }
+
+    fn add_traffic(
+        &mut self,
+        _gateway: &GatewayName,
+        _pools: &[(PoolName, PoolTraffic)],
+        _over: Duration,
+    ) {
+        // Simulated agents serve no requests.
     }
 
     fn release(&mut self, key: &Key) {

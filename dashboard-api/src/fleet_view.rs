@@ -9,6 +9,7 @@ mod sharing;
 mod snapshot;
 mod state;
 mod stored_agents;
+mod traffic;
 
 pub(crate) use snapshot::FleetSnapshot;
 
@@ -127,7 +128,7 @@ impl Fleet {
             index: &self.index,
         };
         let mut cells = RevisionCells::default();
-        let mut state = FleetState::default();
+        let mut state = FleetState::new(clock::instant());
         loop {
             let wait = async {
                 if self.is_watched() {

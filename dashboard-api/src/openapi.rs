@@ -274,6 +274,7 @@ fn add_model_schemas(document: &mut Value) {
     generator.subschema_for::<lanekeeper_model::FleetView>();
     generator.subschema_for::<lanekeeper_model::fleet::Summary>();
     generator.subschema_for::<crate::fleet::agents::AgentPage>();
+    generator.subschema_for::<crate::fleet::pools::PoolPage>();
     generator.subschema_for::<crate::fleet::change::Change>();
     generator.subschema_for::<crate::admin::rollouts::view::RolloutPage>();
     generator.subschema_for::<crate::admin::rollouts::view::RolloutDetail>();

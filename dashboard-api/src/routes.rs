@@ -6,7 +6,7 @@
 use crate::app::App;
 use crate::auth::{Access, Guard, guard, session};
 use crate::error::Error;
-use crate::fleet::{agents, breaker_state, stream};
+use crate::fleet::{agents, breaker_state, pools, stream};
 use crate::input::body::refuse_any;
 use crate::route::{Route, public, read, write};
 use crate::{admin, envelope, openapi, page, probes};
@@ -50,6 +50,8 @@ pub(crate) fn table() -> Vec<Route> {
         read(VIEWER, routes!(breaker_state::show)),
         read(VIEWER, routes!(stream::follow)),
         read(VIEWER, routes!(breaker_state::count)),
+        read(VIEWER, routes!(pools::list)),
+        read(VIEWER, routes!(pools::show)),
         read(VIEWER, routes!(agents::list)),
         read(VIEWER, routes!(agents::show)),
     ];

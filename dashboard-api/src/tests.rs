@@ -16,6 +16,7 @@ mod fleet;
 mod idempotency;
 mod large_bodies;
 mod overrides;
+mod pools;
 mod problems;
 mod races;
 mod roles;
@@ -126,8 +127,13 @@ impl Server {
 
     /// Creates the gateway `edge`.
     async fn create_edge(&self) {
+        self.create_gateway("edge").await;
+    }
+
+    /// Creates a gateway like `edge` under another name.
+    async fn create_gateway(&self, name: &str) {
         let created = self
-            .send_json(Method::POST, "/admin/v1/gateways", &edge())
+            .send_json(Method::POST, "/admin/v1/gateways", &named(name))
             .await;
         assert_eq!(created.status(), 201, "{}", created.text().await.unwrap());
     }
@@ -230,6 +236,7 @@ fn agent(name: &str) -> AgentRecord {
         last_error: None,
         clock_skew_ms: 12,
         cells: Vec::new(),
+        pools: Vec::new(),
         totals: lanekeeper_model::Totals::default(),
         overrides: lanekeeper_model::fleet::HeldOverrides::default(),
     }

@@ -6,6 +6,7 @@ mod acknowledgement;
 mod agent_view;
 mod explained;
 mod index;
+mod pool_view;
 mod record;
 mod summary;
 mod times;
@@ -15,6 +16,9 @@ pub use acknowledgement::{AckState, Acknowledgement, OverrideTimes, acknowledgem
 pub use agent_view::{AgentView, agent_view};
 pub use explained::{ExplainedOverride, explain_overrides};
 pub use index::{FleetIndex, FoldedFleet};
+pub use pool_view::{
+    PoolAgents, PoolCounts, PoolMemberView, PoolTrafficView, PoolView, UnusableView, UsableMembers,
+};
 pub use record::{
     AgentRecord, AgentState, FreshWindows, GONE_AFTER_MS, HeldOverrides, Rejected, STALE_AFTER_MS,
     agent_state, reports_freshly,

@@ -20,6 +20,8 @@ mod schema;
 pub mod spec;
 pub mod steer;
 mod text;
+pub mod traffic;
+pub mod usability;
 mod validate;
 pub mod wording;
 
@@ -32,3 +34,5 @@ pub use ids::{GatewayName, LaneName, PoolName, ProviderName};
 pub use problem::Problem;
 pub use report::{CauseReport, CellReport, CellState, ConfigSource, Report, Totals, digest};
 pub use steer::{ActiveOverride, Advisory, Override, OverrideAction, emptied_pools};
+pub use traffic::{AttemptCounts, PoolTotals, PoolTraffic, RequestCounts, Times};
+pub use usability::{LaneUsability, PoolReport, PoolUsability, Reasons, UnusableReason};

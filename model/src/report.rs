@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::ids::{CellOwner, LaneName, PoolName, ProviderName};
+use crate::usability::PoolReport;
 
 /// State of a cell as reported. Closed = passing, open = refusing.
 #[derive(
@@ -119,6 +120,13 @@ impl CellReport {
         self.lane.is_empty()
     }
 
+    /// True while the cell refuses because an operator said so, and for nothing that it has seen.
+    pub fn is_forced_open(&self) -> bool {
+        let refuses = ["force_open", "drain"];
+        let action = self.override_action.as_deref();
+        self.state != CellState::Closed && action.is_some_and(|action| refuses.contains(&action))
+    }
+
     /// True when there is anything to report of the cell beyond "closed". Level-triggered reports
     /// carry every such cell each time.
     pub fn is_notable(&self) -> bool {
@@ -196,6 +204,13 @@ pub struct Report {
     /// [`digest`] of the cells that are not plainly closed, listed or not: what is missing in
     /// `cells` shows. `None` from agents of an older release.
     pub digest: Option<u64>,
+    /// The pools of which there is anything to tell: those that lack a member, and those that were
+    /// used since the report before.
+    #[serde(skip)]
+    pub pools: Vec<PoolReport>,
+    /// How long ago the report before was made, whose counts `pools` continue, in milliseconds.
+    #[serde(skip)]
+    pub pools_over_ms: u64,
 }
 
 /// Distinguishes one set of notable cells and their states from another, whatever their order.

@@ -5,6 +5,7 @@ mod agent;
 mod bounds;
 mod enrolment;
 mod overrides;
+mod pools;
 mod report;
 mod server;
 

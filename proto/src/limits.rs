@@ -29,6 +29,13 @@ pub const LABELS_MAX: usize = 64;
 pub const CAPABILITIES_MAX: usize = 64;
 /// Most cells in one report.
 pub const REPORT_CELLS_MAX: usize = 65_536;
+/// Most pools in one report. A report with more is refused.
+pub const REPORT_POOLS_MAX: usize = 4096;
+/// Most members of all pools in one report.
+pub const REPORT_MEMBERS_MAX: usize = REPORT_CELLS_MAX;
+/// Most of anything counted that one report is believed, per second since the report before: far
+/// above what a machine can do, and far below what would spoil a fleet's sums.
+pub const REPORT_COUNT_PER_SEC_MAX: u64 = 1_000_000;
 /// Most operators' overrides in one message.
 pub const OVERRIDES_MAX: usize = 1000;
 /// Most problems or errors in one message.

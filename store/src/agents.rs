@@ -105,6 +105,7 @@ impl AgentFacts {
             last_error: self.rejected,
             clock_skew_ms: 0,
             cells: Vec::new(),
+            pools: Vec::new(),
             totals: Totals::default(),
             overrides: HeldOverrides::default(),
         }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_model::{AgentRecord, GatewayName};
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -182,6 +183,24 @@ pub trait LiveView: Send + Sync {
     /// # Errors
     /// [`Error::Unavailable`].
     async fn shares(&self) -> Result<Vec<SeenShare>, Error>;
+
+    /// Tells readers what a replica heard of traffic, in place of what it said before; to be repeated
+    /// every [`ANNOUNCE_INTERVAL`], since it is forgotten after [`SHARE_TTL`].
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    async fn publish_traffic(
+        &self,
+        replica: &str,
+        traffic: Arc<ReplicaTraffic>,
+    ) -> Result<(), Error>;
+
+    /// What each replica that announced its share within [`SHARE_TTL`] heard of traffic, by the name
+    /// that it gave itself.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    async fn traffic(&self) -> Result<Vec<(String, Arc<ReplicaTraffic>)>, Error>;
 
     /// Drops one record, if it is there, and tells readers of it either way.
     ///

@@ -1,7 +1,9 @@
 //! Builds the report of this moment within the sizes that the server accepts.
 
-use lanekeeper_model::{CellReport, Problem, Report, digest};
-use lanekeeper_proto::limits::{PROBLEMS_MAX, REPORT_CELLS_MAX, TEXT_BYTES_MAX};
+use lanekeeper_model::{CellReport, PoolReport, Problem, Report, digest};
+use lanekeeper_proto::limits::{
+    PROBLEMS_MAX, REPORT_CELLS_MAX, REPORT_MEMBERS_MAX, REPORT_POOLS_MAX, TEXT_BYTES_MAX,
+};
 use lanekeeper_proto::message::Limits;
 
 use super::session::Numbered;
@@ -10,6 +12,12 @@ use crate::status::{Status, Topic};
 
 /// Encoded bytes of a cell beside its texts: numbers at their longest and the tags.
 const CELL_BYTES: usize = 128;
+/// Encoded bytes of a pool beside its texts: counts of traffic at the most usual lengths.
+const POOL_BYTES: usize = 256;
+/// Encoded bytes of a pool's member beside its name.
+const MEMBER_BYTES: usize = 48;
+/// Share of a message that pools may take.
+const POOLS_PART: usize = 4;
 /// Encoded bytes kept free for all that is not cells.
 const ENVELOPE_BYTES: usize = 64 * 1024;
 /// Ends a text that was cut.
@@ -19,7 +27,10 @@ const CUT: &str = "…";
 pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: Limits) -> Report {
     let mut problems = status.problems();
     problems.extend(plane.problems());
+    let (pools, over) = plane.report_pools();
     let now = Report {
+        pools,
+        pools_over_ms: u64::try_from(over.as_millis()).unwrap_or(u64::MAX),
         cells: plane.cells(),
         totals: plane.totals(),
         revision: plane.applied().map_or(0, |applied| applied.revision),
@@ -31,7 +42,7 @@ pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: 
     if left_out > 0 {
         status.raise(
             Topic::Report,
-            format!("{left_out} cells do not fit into one report"),
+            format!("{left_out} cells and pools do not fit into one report"),
         );
     } else {
         status.clear(Topic::Report);
@@ -40,14 +51,16 @@ pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: 
 }
 
 /// Numbers a report of every cell and brings it to what the server reads and the sizes that it
-/// accepts; also how many cells had to be left out for their size.
+/// accepts; also how many cells and pools had to be left out for their size.
 pub(super) fn fit(mut all: Report, numbered: Numbered, limits: Limits) -> (Report, usize) {
     if !numbered.provider_cells {
         all.cells.retain(|cell| !cell.is_of_provider());
     }
     let digest = digest(&all.cells);
+    let (pools, pools_left_out) = select_pools(std::mem::take(&mut all.pools), limits);
     let (cells, left_out) = select(all.cells, numbered.dense, limits);
     let report = Report {
+        pools,
         seq: numbered.seq,
         // A list with gaps must not pass for a whole one; what is left out first is closed, which
         // is what absence means in a report that is not dense.
@@ -57,7 +70,29 @@ pub(super) fn fit(mut all: Report, numbered: Numbered, limits: Limits) -> (Repor
         digest: Some(digest),
         ..all
     };
-    (report, left_out)
+    (report, left_out + pools_left_out)
+}
+
+/// The pools to list, those that lack something first, and how many had to be left out.
+fn select_pools(mut pools: Vec<PoolReport>, limits: Limits) -> (Vec<PoolReport>, usize) {
+    pools.sort_by_key(|pool| (!pool.usability.exhausted, !pool.usability.is_amiss()));
+    let bytes_max = limits.message_bytes as usize / POOLS_PART;
+    let (mut bytes, mut members) = (0_usize, 0_usize);
+    let fitting = { pools.iter().take(REPORT_POOLS_MAX) }
+        .take_while(|pool| {
+            let unusable = pool.usability.unusable.iter().map(|it| &it.lane);
+            let lanes = unusable.chain(pool.traffic.attempts.iter().map(|(lane, _)| lane));
+            bytes += POOL_BYTES + pool.usability.pool.len();
+            for lane in lanes {
+                members += 1;
+                bytes += MEMBER_BYTES + lane.len();
+            }
+            bytes <= bytes_max && members <= REPORT_MEMBERS_MAX
+        })
+        .count();
+    let left_out = pools.len() - fitting;
+    pools.truncate(fitting);
+    (pools, left_out)
 }
 
 /// The cells to list, notable ones first, and how many had to be left out.
@@ -67,7 +102,8 @@ fn select(cells: Vec<CellReport>, dense: bool, limits: Limits) -> (Vec<CellRepor
         listed.extend(rest);
     }
     let cells_max = (limits.report_cells as usize).min(REPORT_CELLS_MAX);
-    let bytes_max = (limits.message_bytes as usize).saturating_sub(ENVELOPE_BYTES);
+    let pools_max = limits.message_bytes as usize / POOLS_PART;
+    let bytes_max = (limits.message_bytes as usize).saturating_sub(ENVELOPE_BYTES + pools_max);
     let mut bytes = 0_usize;
     let fitting = listed
         .iter()
@@ -175,10 +211,33 @@ mod tests {
         assert_eq!(left_out, 1);
 
         let small = Limits {
-            message_bytes: (ENVELOPE_BYTES + 2 * CELL_BYTES + 50) as u32,
+            message_bytes: ((ENVELOPE_BYTES + 2 * CELL_BYTES + 50) * POOLS_PART / (POOLS_PART - 1))
+                as u32,
             ..ROOMY
         };
         assert_eq!(lanes(&select(fleet(), true, small).0), ["open", "parked"]);
+    }
+
+    #[test]
+    fn pools_that_serve_nobody_are_left_out_last() {
+        let pool = |name: &str, exhausted, in_flight| {
+            let mut pool = PoolReport::default();
+            pool.usability.pool = name.into();
+            (pool.usability.exhausted, pool.usability.in_flight) = (exhausted, in_flight);
+            pool
+        };
+        let pools = vec![
+            pool("busy", false, 3),
+            pool("out", true, 0),
+            pool("too", true, 0),
+        ];
+        let small = Limits {
+            message_bytes: (2 * (POOL_BYTES + 4) * POOLS_PART) as u32,
+            ..ROOMY
+        };
+        let (listed, left_out) = select_pools(pools, small);
+        let names: Vec<&str> = listed.iter().map(|it| &*it.usability.pool).collect();
+        assert_eq!((names, left_out), (vec!["out", "too"], 1));
     }
 
     #[test]

@@ -11,17 +11,18 @@ mod select;
 use crate::lanes::cells::{CellSet, CellSlot};
 use crate::lanes::lane::Lane;
 use crate::lanes::lane::state::Permit;
-use crate::observe::metrics::PoolMetrics;
-use lanekeeper_model::PoolName;
+use crate::observe::metrics::{PoolMetrics, RequestOutcome};
 use lanekeeper_model::gateway::{
     Affinity, Failover, OnAuthDown, OnExhausted, Protocol, Strategy, Timeouts, UpstreamCredentials,
 };
+use lanekeeper_model::{PoolName, PoolTotals};
 use parking_lot::Mutex;
 use rotation::Rotation;
 pub(crate) use select::{Chosen, Demand, Exhaustion};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 
 /// A pool of one revision. A direct route is a pool of one member without a name.
 pub(crate) struct Pool {
@@ -47,13 +48,69 @@ pub(crate) struct Pool {
 pub(crate) struct PoolState {
     pub(crate) metrics: PoolMetrics,
     queued: AtomicU32,
+    serving: AtomicU64,
+    failovers: AtomicU64,
+    /// The control plane knows that requests are turned away.
+    exhaustion_known: AtomicBool,
+    /// Notified when it does not.
+    changed: Arc<Notify>,
 }
 
 impl PoolState {
-    pub(crate) fn new(metrics: PoolMetrics) -> Self {
+    pub(crate) fn new(metrics: PoolMetrics, changed: Arc<Notify>) -> Self {
         Self {
             metrics,
             queued: AtomicU32::new(0),
+            serving: AtomicU64::new(0),
+            failovers: AtomicU64::new(0),
+            exhaustion_known: AtomicBool::new(false),
+            changed,
+        }
+    }
+
+    /// Counts a request that this pool serves, until [`PoolState::leave`].
+    pub(crate) fn enter(&self) {
+        self.serving.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The request is over, or another pool's.
+    pub(crate) fn leave(&self) {
+        self.serving.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// Requests being served.
+    pub(crate) fn serving(&self) -> u64 {
+        self.serving.load(Ordering::Relaxed)
+    }
+
+    /// Counts a hop to another member.
+    pub(crate) fn count_failover(&self, reason: &'static str) {
+        self.failovers.fetch_add(1, Ordering::Relaxed);
+        self.metrics.failover(reason);
+    }
+
+    /// Counts a finished request and its whole time.
+    pub(crate) fn count_request(&self, outcome: RequestOutcome, took: Duration) {
+        self.metrics.request(outcome, took);
+        // The first one is worth a report at once. The others wait for the next: a fleet in trouble
+        // must not flood its control plane as well.
+        if outcome == RequestOutcome::Exhausted
+            && !self.exhaustion_known.swap(true, Ordering::AcqRel)
+        {
+            self.changed.notify_one();
+        }
+    }
+
+    /// A report says, or does not say, that requests are turned away.
+    pub(crate) fn note_reported(&self, exhausted: bool) {
+        self.exhaustion_known.store(exhausted, Ordering::Release);
+    }
+
+    /// What came of its requests since the agent started.
+    pub(crate) fn totals(&self) -> PoolTotals {
+        PoolTotals {
+            failovers: self.failovers.load(Ordering::Relaxed),
+            ..self.metrics.totals()
         }
     }
 

@@ -62,8 +62,14 @@ impl Provider {
 
     /// True when requests can go there.
     pub(crate) fn is_usable(&self, passthrough: bool) -> bool {
+        self.target.is_ok() && self.has_key(passthrough)
+    }
+
+    /// True when requests can be sent with the key that they need. With `passthrough` it is the
+    /// caller's.
+    pub(crate) fn has_key(&self, passthrough: bool) -> bool {
         let current = self.credential.current.load();
-        self.target.is_ok() && current.headers.is_ok() && (passthrough || current.missing.is_none())
+        current.headers.is_ok() && (passthrough || current.missing.is_none())
     }
 }
 

@@ -4,7 +4,10 @@
 //! The order of locks is always the live state first, then one cell. A request takes neither: it
 //! loads the pointer once.
 
+mod usability;
 mod view;
+
+pub(crate) use usability::Reported;
 
 use crate::clock;
 use crate::lanes::snapshot::compile::compile;

@@ -19,6 +19,7 @@ use labels::{
     LaneOutcomeLabels, PoolLabels, PoolOutcomeLabels, PoolReasonLabels, ProviderLabels,
     ProviderTransitionLabels, ReasonLabels, TransitionLabels,
 };
+use lanekeeper_model::traffic::TIME_EDGES_MS;
 use prometheus_client::encoding::text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -29,7 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Prefix of every series.
 const PREFIX: &str = "lanekeeper";
-/// Upper edges of the two caller-visible time histograms, in seconds.
+/// Upper edges of the two caller-visible time histograms, in seconds; reports carry the same.
 const REQUEST_SECONDS: [f64; 14] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0,
 ];
@@ -37,6 +38,8 @@ const REQUEST_SECONDS: [f64; 14] = [
 const OVERHEAD_SECONDS: [f64; 11] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.25, 1.0,
 ];
+
+const _: () = assert!(REQUEST_SECONDS.len() == TIME_EDGES_MS.len());
 
 type Histograms = Family<PoolLabels, Histogram, Edges>;
 
@@ -357,6 +360,21 @@ impl Metrics {
     pub(crate) fn encode(&self, out: &mut String) {
         if let Err(error) = text::encode(out, &self.registry) {
             tracing::error!(%error, "metrics cannot be written");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reports_have_the_edges_of_the_series() {
+        for (secs, ms) in REQUEST_SECONDS.iter().zip(TIME_EDGES_MS) {
+            assert!(
+                (secs * 1000.0 - f64::from(ms)).abs() < 1e-9,
+                "{secs} s, {ms} ms"
+            );
         }
     }
 }

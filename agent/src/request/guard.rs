@@ -110,14 +110,17 @@ impl RequestGuard {
 
     /// The request counts for this pool from now on.
     pub(crate) fn enter(&mut self, pool: &Arc<PoolState>) {
-        self.pool = Some(Arc::clone(pool));
+        pool.enter();
+        if let Some(before) = self.pool.replace(Arc::clone(pool)) {
+            before.leave();
+        }
     }
 
     /// Counts a hop to another member.
     pub(crate) fn count_failover(&self, reason: &'static str) {
         self.counters.failovers.fetch_add(1, Ordering::Relaxed);
         if let Some(pool) = &self.pool {
-            pool.metrics.failover(reason);
+            pool.count_failover(reason);
         }
     }
 
@@ -170,7 +173,7 @@ impl RequestGuard {
             RequestOutcome::ClientFault | RequestOutcome::Cancelled => {}
         }
         if let Some(pool) = &self.pool {
-            pool.metrics.request(outcome, self.since(clock::now()));
+            pool.count_request(outcome, self.since(clock::now()));
         }
     }
 }
@@ -185,5 +188,8 @@ impl Drop for RequestGuard {
             });
         }
         self.counters.inflight.fetch_sub(1, Ordering::AcqRel);
+        if let Some(pool) = &self.pool {
+            pool.leave();
+        }
     }
 }

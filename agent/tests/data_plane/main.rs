@@ -53,4 +53,5 @@ mod telling;
 mod traces;
 mod transport;
 mod tripping;
+mod usability;
 mod waits;

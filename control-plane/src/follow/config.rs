@@ -15,6 +15,7 @@ use tokio::sync::{Notify, watch};
 
 use crate::follow::poll::Polled;
 use crate::metrics::Metrics;
+use crate::session::pools::DocumentNames;
 use crate::session::target::{Target, Targets};
 
 /// Documents read at once.
@@ -297,7 +298,9 @@ impl Known {
                 return;
             }
         };
+        let names = DocumentNames::of(&revision.document);
         entry.documents.push(Arc::new(Target {
+            names,
             revision: revision.number,
             hash: revision.hash,
             document: document.into(),

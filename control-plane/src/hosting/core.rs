@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::config::{Config, Timing};
 use crate::enrolment::authorization::Revoked;
 use crate::follow::config::ConfigWatch;
@@ -21,6 +22,7 @@ use crate::hosting::sessions::Sessions;
 use crate::metrics::Metrics;
 use crate::publish::outbox::Outbox;
 use crate::publish::report_interval::interval;
+use crate::publish::traffic::Traffic;
 use crate::session::Rules;
 
 /// Records that may be kept per session that may be open: its own, and one of an agent that left
@@ -39,6 +41,7 @@ pub(crate) struct Core {
     pub(crate) epochs: Mutex<SessionEpochs>,
     pub(crate) records: Arc<Outbox<LiveSink>>,
     pub(crate) facts: Arc<Outbox<FactsSink>>,
+    pub(crate) traffic: Traffic,
     pub(crate) metrics: Arc<Metrics>,
     /// How often agents must report, in milliseconds; see [`crate::publish::report_interval`].
     report_interval_ms: AtomicU64,
@@ -81,6 +84,7 @@ impl Core {
             epochs: Mutex::default(),
             records: Outbox::new("records", live_sink, entries_max),
             facts: Outbox::new("facts", facts, entries_max),
+            traffic: Traffic::new(clock::now()),
             metrics,
             report_interval_ms: AtomicU64::new(millis(config.timing.report_interval)),
             revoked: watch::Sender::default(),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lanekeeper_model::AgentRecord;
+use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
 use lanekeeper_proto::Unfit;
 use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
 use lanekeeper_store::AgentFacts;
@@ -26,6 +26,13 @@ pub(crate) trait Surroundings {
     fn put_record(&mut self, key: Key, record: &Arc<AgentRecord>, notable: bool);
     /// Queues what outlives the agent for the configuration database.
     fn put_facts(&mut self, key: Key, facts: AgentFacts);
+    /// Adds what came of requests on the agent since its report before, `over` ago.
+    fn add_traffic(
+        &mut self,
+        gateway: &GatewayName,
+        pools: &[(PoolName, PoolTraffic)],
+        over: Duration,
+    );
     /// Stops keeping the agent's record.
     fn release(&mut self, key: &Key);
     /// Takes the record of an agent that lost its authorization out of the live view.
@@ -280,6 +287,9 @@ impl Host {
                     around.put_facts(key(), facts(record, identity, self.heard_ms));
                 }
                 Effect::Reported(_) => self.entered.note_heard(),
+                Effect::Traffic { pools, over } => {
+                    around.add_traffic(&record.gateway, &pools, over);
+                }
                 Effect::Answered { .. } | Effect::Obeyed { .. } | Effect::Close => {}
             }
         }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use lanekeeper_store::{ANNOUNCE_INTERVAL, LiveView, Share};
 use tokio_util::sync::CancellationToken;
 
+use crate::clock;
 use crate::hosting::core::Core;
 
 /// Announces this replica's share until told to stop, and then that it ends.
@@ -35,6 +36,10 @@ pub(crate) async fn announce(
             }
             Ok(_) => is_known = true,
             Err(error) => tracing::debug!(?error, "the share could not be announced"),
+        }
+        let traffic = core.traffic.publish(clock::now());
+        if let Err(error) = live.publish_traffic(&replica, traffic).await {
+            tracing::debug!(?error, "the traffic could not be published");
         }
         tokio::select! {
             () = shutdown.cancelled() => break,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use lanekeeper_model::AgentRecord;
+use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
 use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, Hello};
 use lanekeeper_proto::wire;
 use lanekeeper_store::AgentFacts;
@@ -251,6 +251,15 @@ impl Surroundings for Around<'_> {
             .once(key, facts.session_epoch, Arc::new(facts));
     }
 
+    fn add_traffic(
+        &mut self,
+        gateway: &GatewayName,
+        pools: &[(PoolName, PoolTraffic)],
+        over: Duration,
+    ) {
+        self.core.traffic.take(gateway, pools, over, clock::now());
+    }
+
     fn release(&mut self, key: &Key) {
         self.core.records.release(key);
     }
@@ -291,7 +300,7 @@ impl Surroundings for Around<'_> {
             Effect::Obeyed { took } => metrics.obeyed(*took),
             Effect::Reported(reported) => metrics.reported(*reported),
             Effect::Close => self.trace.closes(),
-            Effect::Record { .. } | Effect::Facts => {}
+            Effect::Record { .. } | Effect::Facts | Effect::Traffic { .. } => {}
         }
     }
 }

@@ -37,6 +37,7 @@ pub(super) fn record(hello: Hello, session_epoch: u64, now_ms: u64) -> AgentReco
         last_error: None,
         clock_skew_ms: skew(hello.wall_ms, now_ms),
         cells: Vec::new(),
+        pools: Vec::new(),
         totals: Totals::default(),
         overrides: HeldOverrides {
             understood,
@@ -66,6 +67,7 @@ pub(super) fn without_report(record: &AgentRecord) -> AgentRecord {
         last_error: record.last_error.clone(),
         clock_skew_ms: record.clock_skew_ms,
         cells: Vec::new(),
+        pools: Vec::new(),
         totals: record.totals,
         overrides: record.overrides.clone(),
     }

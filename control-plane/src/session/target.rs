@@ -6,6 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use lanekeeper_model::rollout::Rollout;
 
+use crate::session::pools::DocumentNames;
+
 /// One revision of a gateway, encoded once and shared by all sessions it is for.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -15,6 +17,8 @@ pub(crate) struct Target {
     pub(crate) hash: String,
     /// The document as JSON.
     pub(crate) document: Bytes,
+    /// What it names, which its agents' reports are held to.
+    pub(crate) names: DocumentNames,
 }
 
 /// The revisions of a gateway that its agents must serve now: one, or two during a rollout.

@@ -1,5 +1,7 @@
 //! The protocol's rules, one by one.
 
+mod pools;
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -89,6 +91,7 @@ fn applied(revision: u64, epoch: Option<&str>) -> Option<AppliedRevision> {
 
 fn target(revision: u64) -> Option<Arc<Target>> {
     Some(Arc::new(Target {
+        names: Default::default(),
         revision,
         hash: hash(revision),
         document: Bytes::from(format!("{{\"n\":{revision}}}")),

@@ -119,11 +119,13 @@ pub(crate) async fn view(
             .map_err(|error| Error::Internal(error.into()))?;
     }
     view.partial = snapshot.partial;
+    view.rebuilding = snapshot.rebuilding;
     explain_overrides(&mut view, &snapshot.overrides, snapshot.now_ms);
     Ok(view)
 }
 
-/// Show the fleet's breakers. A cell that is not listed is closed on every agent that reports.
+/// Show the fleet's breakers. A cell that is not listed is closed and usable on every agent that
+/// reports, and at least one does.
 #[utoipa::path(
     get,
     path = "/api/v1/breaker-state",
@@ -151,18 +153,32 @@ pub(crate) async fn show(
     Ok(([(ETAG, tag)], axum::Json(view)).into_response())
 }
 
-/// Show the fleet in a few numbers.
+/// What the numbers are of.
+#[derive(Debug, serde::Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SummaryQuery {
+    /// Only this gateway.
+    gateway: Option<String>,
+}
+
+/// Show the fleet, or one gateway, in a few numbers.
 #[utoipa::path(
     get,
     path = "/api/v1/summary",
     operation_id = "show_summary",
     tag = "fleet",
-    responses((status = 200, description = "Cells and agents by state, gateways, incidents now",
+    params(SummaryQuery),
+    responses((status = 200, description = "Cells, pools and agents by state, gateways, incidents now",
                body = ref("#/components/schemas/Summary")))
 )]
-pub(crate) async fn count(State(app): State<App>) -> Result<axum::Json<Summary>, Error> {
+pub(crate) async fn count(
+    State(app): State<App>,
+    Query(query): Query<SummaryQuery>,
+) -> Result<axum::Json<Summary>, Error> {
     let snapshot = app.fleet.snapshot().await?;
-    let mut numbers = snapshot.folded.summary();
+    let gateway = query.gateway.map(Into::into);
+    let mut numbers = snapshot.folded.summary(gateway.as_ref());
     numbers.partial = snapshot.partial;
+    numbers.rebuilding = snapshot.rebuilding;
     Ok(axum::Json(numbers))
 }

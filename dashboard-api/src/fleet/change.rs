@@ -28,6 +28,9 @@ pub(crate) struct Change {
     generated_at: String,
     /// True when a share of the reports is missing.
     partial: bool,
+    /// True after a start of the server, until every agent that was known before has come back or
+    /// has had its time for it.
+    rebuilding: bool,
     /// Agents of the gateways shown.
     agents: FleetAgents,
     /// Cells that are new or different.
@@ -73,6 +76,7 @@ pub(super) fn between(old: &FleetView, new: FleetView) -> Option<(Change, FleetV
     let change = Change {
         generated_at: new.generated_at,
         partial: new.partial,
+        rebuilding: new.rebuilding,
         agents: new.agents,
         cells,
         gone,

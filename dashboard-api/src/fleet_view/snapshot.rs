@@ -3,10 +3,12 @@
 use super::cells::RevisionCells;
 use super::sharing::{self, Sharing};
 use super::state::{FleetState, SharedIndex};
+use super::traffic;
 use crate::clock;
 use crate::error::Error;
-use lanekeeper_model::fleet::{ExplainedOverride, FoldedFleet, agent_state};
+use lanekeeper_model::fleet::{ExplainedOverride, FoldedFleet, PoolView, agent_state};
 use lanekeeper_model::rollout::Rollout;
+use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_model::{AgentRecord, AgentState, FreshWindows, GatewayName};
 use lanekeeper_store::{ConfigStore, Course, LiveView, OverrideRow};
 use std::collections::BTreeMap;
@@ -37,8 +39,13 @@ pub(crate) struct FleetSnapshot {
     pub(crate) overrides: BTreeMap<GatewayName, Vec<ExplainedOverride>>,
     /// The agents that hold one certificate with another.
     sharing: Sharing,
-    /// True when the live view or the store did not answer and older records stand in.
+    /// What all control planes heard of traffic.
+    traffic: ReplicaTraffic,
+    /// True when the live view or the store did not answer and older records stand in, and while
+    /// agents that were known before a start have not had the time to come back.
     pub(crate) partial: bool,
+    /// The latter of the two.
+    pub(crate) rebuilding: bool,
     /// Set when there is nothing at all to show.
     failure: Option<Failure>,
 }
@@ -120,6 +127,11 @@ impl FleetSnapshot {
         })
     }
 
+    /// The pools of one gateway or of all.
+    pub(crate) fn pools(&self, only: Option<&GatewayName>) -> Vec<PoolView> {
+        self.folded.pools(only, &self.traffic)
+    }
+
     /// Whether a share of the reports is missing.
     pub(crate) fn is_partial(&self) -> bool {
         self.partial
@@ -178,9 +190,10 @@ pub(super) async fn take(
         None => ("configuration store", READ_TIMEOUT),
     };
     let live = ("live view", READ_TIMEOUT);
-    let (changes, shares, stored, courses, orders) = tokio::join!(
+    let (changes, shares, heard, stored, courses, orders) = tokio::join!(
         in_time(live, sources.live.changes(state.cursor())),
         in_time(live, sources.live.shares()),
+        in_time(live, sources.live.traffic()),
         in_time(config, reader.poll(sources.store)),
         in_time(config, sources.store.courses()),
         in_time(
@@ -218,6 +231,16 @@ pub(super) async fn take(
         missing("live view", error);
         Vec::new()
     });
+    let traffic = match heard {
+        Ok(heard) => traffic::sum(&shares, heard),
+        Err(error) => {
+            missing("live view", error);
+            before
+                .as_ref()
+                .map(|it| it.traffic.clone())
+                .unwrap_or_default()
+        }
+    };
     let (targets, rollouts) = match courses {
         Ok(courses) => split(courses),
         Err(error) => {
@@ -241,6 +264,7 @@ pub(super) async fn take(
                 .unwrap_or_default()
         }
     };
+    let rebuilding = state.is_rebuilding(&shares, taken);
     let share_missing = state.take_shares(shares, taken);
 
     let records = state.records();
@@ -256,7 +280,9 @@ pub(super) async fn take(
         targets,
         rollouts,
         overrides,
-        partial: partial || share_missing,
+        traffic,
+        partial: partial || share_missing || rebuilding,
+        rebuilding,
         failure,
     }
 }

@@ -34,9 +34,13 @@ impl SharedIndex {
     }
 }
 
+/// How long agents that were known before a start of the server may take to come back: the longest
+/// pause between two of their attempts, and the time for the session and its first report.
+const RETURN_TIME: Duration = Duration::from_secs(40);
+
 /// All agents that are known, and where they are known from.
-#[derive(Default)]
 pub(super) struct FleetState {
+    began: Instant,
     cursor: Cursor,
     live: BTreeMap<Key, Reported>,
     /// Agents that only the configuration store remembers.
@@ -59,6 +63,31 @@ struct KnownShare {
 }
 
 impl FleetState {
+    /// Nothing is known yet, by a process that begins now.
+    pub(super) fn new(now: Instant) -> Self {
+        Self {
+            began: now,
+            cursor: Cursor::default(),
+            live: BTreeMap::new(),
+            stored: StoredAgents::default(),
+            holders: Holders::default(),
+            reader: StoredAgentsReader::default(),
+            configured: Vec::new(),
+            shares: BTreeMap::new(),
+        }
+    }
+
+    /// True while an agent that was known before this process began may yet come back: a live view in
+    /// memory begins empty. One in Redis outlives the process, and names its replicas.
+    pub(super) fn is_rebuilding(&self, shares: &[SeenShare], now: Instant) -> bool {
+        let is_in_memory = shares.is_empty() && self.shares.is_empty();
+        let may_return =
+            |(key, record): (&Key, &Arc<AgentRecord>)| !record.left && !self.live.contains_key(key);
+        is_in_memory
+            && now.saturating_duration_since(self.began) < RETURN_TIME
+            && self.stored.iter().any(may_return)
+    }
+
     /// Where to read on in the live view.
     pub(super) fn cursor(&self) -> &Cursor {
         &self.cursor

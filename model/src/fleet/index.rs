@@ -9,6 +9,7 @@ mod detail;
 mod fold;
 mod folded;
 mod packed;
+mod pools;
 mod sum;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,9 +17,10 @@ use std::sync::Arc;
 
 pub use self::folded::FoldedFleet;
 use self::packed::{Causes, Cells, Mention, Names};
+use self::pools::PackedPools;
 use super::record::AgentRecord;
 use super::view::GatewayCells;
-use crate::ids::{CellOwner, GatewayName, ProviderName};
+use crate::ids::{CellOwner, GatewayName, PoolName, ProviderName};
 
 /// Names beyond those in use that are kept before the numbering starts anew.
 const STRAY_NAMES_MAX: usize = 1024;
@@ -94,6 +96,8 @@ struct Configured {
     /// Its cells with their providers.
     providers: BTreeMap<CellOwner, ProviderName>,
     revisions: BTreeMap<u64, BTreeSet<CellOwner>>,
+    /// The pools of each revision.
+    pools: BTreeMap<u64, BTreeSet<PoolName>>,
 }
 
 impl Configured {
@@ -103,6 +107,11 @@ impl Configured {
             .entry(cells.revision)
             .or_default()
             .extend(owners);
+        let pools = cells.cells.iter().filter(|cell| !cell.lane.is_empty());
+        self.pools
+            .entry(cells.revision)
+            .or_default()
+            .extend(pools.map(|cell| cell.pool.clone()));
         if self
             .current
             .is_some_and(|current| current >= cells.revision)
@@ -114,6 +123,12 @@ impl Configured {
         for cell in &cells.cells {
             self.providers.insert(cell.owner(), cell.provider.clone());
         }
+    }
+
+    /// True when agents on a revision have the pool, as far as the revision is known.
+    fn has_pool(&self, revision: u64, pool: &str) -> bool {
+        let known = self.pools.get(&revision);
+        revision != 0 && known.is_none_or(|pools| pools.contains(pool))
     }
 }
 
@@ -127,6 +142,7 @@ struct GatewayIndex {
     cells: Cells,
     causes: Causes,
     overrides: Names,
+    pools: Names,
     /// For each known revision, which of the numbered cells it has.
     has: BTreeMap<u64, Vec<bool>>,
     /// Mentions over all agents.
@@ -138,6 +154,14 @@ struct GatewayIndex {
 struct Agent {
     record: Arc<AgentRecord>,
     mentions: Box<[Mention]>,
+    pools: PackedPools,
+}
+
+impl Agent {
+    /// Names that it may be the only one to use.
+    fn names(&self) -> usize {
+        self.mentions.len() + self.pools.len()
+    }
 }
 
 impl GatewayIndex {
@@ -159,12 +183,17 @@ impl GatewayIndex {
             None => {}
         }
         let mentions = self.pack(&record);
-        self.mentions += mentions.len();
+        let pools = self.pack_pools(&record);
         let key = (record.name.clone(), record.instance.clone());
-        let agent = Agent { record, mentions };
+        let agent = Agent {
+            record,
+            mentions,
+            pools,
+        };
+        self.mentions += agent.names();
         match self.agents.entry(key) {
             std::collections::btree_map::Entry::Occupied(mut entry) => {
-                self.mentions -= entry.insert(agent).mentions.len();
+                self.mentions -= entry.insert(agent).names();
             }
             std::collections::btree_map::Entry::Vacant(entry) => {
                 let (name, instance) = entry.key().clone();
@@ -173,7 +202,7 @@ impl GatewayIndex {
             }
         }
         // Agents name their cells themselves, so names that nobody uses any more must not pile up.
-        let names = self.cells.len() + self.causes.len() + self.overrides.len();
+        let names = self.cells.len() + self.causes.len() + self.overrides.len() + self.pools.len();
         if names > 4 * self.mentions + self.cells.configured + STRAY_NAMES_MAX {
             self.number_anew();
         }
@@ -183,7 +212,7 @@ impl GatewayIndex {
         if let Some(name) = self.names_by_instance.remove(instance)
             && let Some(agent) = self.agents.remove(&(name, instance.to_owned()))
         {
-            self.mentions -= agent.mentions.len();
+            self.mentions -= agent.names();
         }
     }
 
@@ -201,6 +230,7 @@ impl GatewayIndex {
                     .as_ref()
                     .map(|action| self.overrides.number(action)),
                 state: cell.state,
+                is_forced_open: cell.is_forced_open(),
                 advisory: cell.advisory,
                 reopens: cell.reopens,
                 trips: cell.trips,
@@ -238,6 +268,7 @@ impl GatewayIndex {
         self.cells = Cells::default();
         self.causes = Causes::default();
         self.overrides = Names::default();
+        self.pools = Names::default();
         self.has = BTreeMap::new();
         self.mentions = 0;
         let providers = std::mem::take(&mut self.configured.providers);
@@ -249,7 +280,8 @@ impl GatewayIndex {
         let mut agents = std::mem::take(&mut self.agents);
         for agent in agents.values_mut() {
             agent.mentions = self.pack(&agent.record);
-            self.mentions += agent.mentions.len();
+            agent.pools = self.pack_pools(&agent.record);
+            self.mentions += agent.names();
         }
         self.agents = agents;
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::GatewayName;
 use crate::problem::Problem;
 use crate::report::{CellReport, ConfigSource, Totals};
+use crate::usability::PoolUsability;
 
 /// An agent whose latest report is older than this is stale: 30 s.
 pub const STALE_AFTER_MS: u64 = 30_000;
@@ -77,6 +78,9 @@ pub struct AgentRecord {
     /// The cells of its latest report: at least all that are not plainly closed.
     #[serde(default)]
     pub cells: Vec<CellReport>,
+    /// The pools of its latest report that lack a member or serve requests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pools: Vec<PoolUsability>,
     /// The totals of its latest report.
     #[serde(default)]
     pub totals: Totals,

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pool_view::PoolCounts;
 use super::view::{CellView, ViewState};
 
 /// Agents by state.
@@ -34,6 +35,12 @@ pub struct CellCounts {
     pub unknown: u64,
     /// Parked somewhere, among the closed ones.
     pub parked: u64,
+    /// Refusing by an operator's override alone, among the open ones.
+    #[serde(default)]
+    pub forced_open: u64,
+    /// Unusable on some agent for another reason than the cell.
+    #[serde(default)]
+    pub unusable: u64,
 }
 
 /// The fleet in a few numbers.
@@ -47,10 +54,28 @@ pub struct Summary {
     pub agents: AgentCounts,
     /// Cells by worst state.
     pub cells: CellCounts,
-    /// Cells that are open or half-open somewhere.
+    /// Pools by what they can serve with.
+    #[serde(default)]
+    pub pools: PoolCounts,
+    /// Gateways of which every agent that should report is silent.
+    #[serde(default)]
+    pub silent_gateways: u64,
+    /// What fails or may fail callers now: cells that are open or half-open somewhere other than by
+    /// an operator's override alone, pools that are exhausted somewhere, silent gateways.
     pub incidents: u64,
     /// True when a share of the reports is missing. The caller knows, and sets it.
     pub partial: bool,
+    /// True after a start of the server, until every agent that was known before has come back or
+    /// has had its time for it. The caller knows, and sets it.
+    #[serde(default)]
+    pub rebuilding: bool,
+}
+
+impl Summary {
+    pub(super) fn count_incidents(&mut self) {
+        let cells = (self.cells.open + self.cells.half_open).saturating_sub(self.cells.forced_open);
+        self.incidents = cells + self.pools.exhausted + self.silent_gateways;
+    }
 }
 
 /// Adds cells to their counts.
@@ -64,5 +89,8 @@ pub(super) fn count_cells<'a>(counts: &mut CellCounts, cells: impl Iterator<Item
         };
         *count += 1;
         counts.parked += u64::from(cell.agents.parked > 0);
+        let troubled = cell.agents.open + cell.agents.half_open;
+        counts.forced_open += u64::from(troubled > 0 && cell.agents.forced_open >= troubled);
+        counts.unusable += u64::from(cell.unusable.agents > 0);
     }
 }

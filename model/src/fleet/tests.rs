@@ -36,6 +36,7 @@ fn agent(name: &str, report_age_ms: u64, cells: Vec<CellReport>) -> AgentRecord 
         last_error: None,
         clock_skew_ms: -1_500,
         cells,
+        pools: Vec::new(),
         totals: Totals::default(),
         overrides: HeldOverrides::default(),
     }
@@ -148,15 +149,16 @@ fn the_view_is_the_json_of_the_api() {
         json!({
             "generated_at": "2026-11-30T10:00:00Z",
             "fresh_window_secs": 30,
-            "partial": false,
+            "partial": false, "rebuilding": false,
             "agents": {"live": 3, "stale": 1},
             "cells": [{
                 "gateway": "edge", "pool": "chat", "lane": "a", "provider": "p", "endpoint": null,
                 "state": "open", "scope": "fleet",
                 "agents": {
                     "reporting": 3, "closed": 1, "open": 2, "half_open": 0, "parked": 0,
-                    "overridden": 0, "stale": 1,
+                    "overridden": 0, "forced_open": 0, "stale": 1,
                 },
+                "unusable": {"agents": 0, "reasons": []},
                 "cause": {"kind": "transient", "status": 529, "count": 24},
                 "opened_for_secs": 83.2, "flaps": 2, "next_probe_in_secs": 4.1, "trips": 6,
                 "override": null,

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::pool_view::UnusableView;
 use crate::ids::{CellName, CellOwner, GatewayName, LaneName, PoolName, ProviderName};
+use crate::usability::{Reasons, UnusableReason};
 
 /// The cells one revision of a gateway has.
 ///
@@ -19,7 +21,8 @@ pub struct GatewayCells {
     pub cells: Vec<CellName>,
 }
 
-/// What to show. The default shows every cell that is not plainly closed, without agents.
+/// What to show. The default shows every cell that is not known to be closed and usable on every
+/// agent that should report, without agents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ViewQuery {
     /// Only this gateway.
@@ -102,8 +105,13 @@ pub struct FleetView {
     pub generated_at: String,
     /// Seconds after which a silent agent is stale.
     pub fresh_window_secs: u64,
-    /// True when a replica's or the live store's share is missing. The caller knows, and sets it.
+    /// True when a replica's or the live store's share is missing, and while `rebuilding`. The
+    /// caller knows, and sets it.
     pub partial: bool,
+    /// True after a start of the server, until every agent that was known before has come back or
+    /// has had its time for it.
+    #[serde(default)]
+    pub rebuilding: bool,
     /// Agents of the gateways shown.
     pub agents: FleetAgents,
     /// Cells, sorted by gateway, pool, lane, endpoint; providers' own come first.
@@ -136,10 +144,14 @@ pub struct CellView {
     pub endpoint: Option<String>,
     /// The worst state.
     pub state: ViewState,
-    /// How much of the fleet has it open or half-open (parked, if it is only that); null = none.
+    /// How much of the fleet has it open or half-open (parked, if it is only that) other than by an
+    /// operator's override; null = none.
     pub scope: Option<Scope>,
     /// How many agents see it how.
     pub agents: CellAgents,
+    /// Agents on which the lane cannot serve here for another reason than this cell.
+    #[serde(default)]
+    pub unusable: UnusableView,
     /// The most frequent cause over all agents that have it open or half-open.
     pub cause: Option<CauseView>,
     /// Seconds since the cell was last closed on the agent that has not had it closed for longest:
@@ -156,7 +168,7 @@ pub struct CellView {
     pub override_: Option<OverrideView>,
     /// The fleet's advisory, when in force somewhere.
     pub advisory: Option<AdvisoryView>,
-    /// Each agent that reports something other than plainly closed, and each silent one.
+    /// Each agent that reports something other than plainly closed and usable, and each silent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_agent: Option<Vec<AgentCell>>,
 }
@@ -189,6 +201,9 @@ pub struct CellAgents {
     pub parked: u64,
     /// Under an override.
     pub overridden: u64,
+    /// Refusing under an operator's `force_open` or `drain`, among the open ones: no incident.
+    #[serde(default)]
+    pub forced_open: u64,
     /// Silent: unknown, never closed.
     pub stale: u64,
 }
@@ -270,6 +285,10 @@ pub struct AgentCell {
     pub age_secs: f64,
     /// Seconds until a probe may go there.
     pub cooldown_remaining_secs: f64,
+    /// Why the lane cannot serve there, beside the cell.
+    #[serde(default, skip_serializing_if = "Reasons::is_empty_ref")]
+    #[schemars(with = "Vec<UnusableReason>")]
+    pub unusable: Reasons,
 }
 
 impl ViewState {

@@ -3,6 +3,7 @@
 use lanekeeper_model::{CauseReport, CellReport, CellState, Report, Totals};
 
 use super::bounds::{at_most, name, required, texts, unknown};
+use super::pools;
 use crate::error::WireError;
 use crate::limits::REPORT_CELLS_MAX;
 use crate::wire;
@@ -38,6 +39,8 @@ impl TryFrom<wire::Report> for Report {
             problems: texts(report.problems, "problems")?,
             draining: report.draining,
             digest: report.digest,
+            pools: pools::read(report.pools, report.pools_over_ms)?,
+            pools_over_ms: report.pools_over_ms,
         })
     }
 }
@@ -60,6 +63,8 @@ impl From<Report> for wire::Report {
             problems: report.problems,
             draining: report.draining,
             digest: report.digest,
+            pools: report.pools.into_iter().map(wire::Pool::from).collect(),
+            pools_over_ms: report.pools_over_ms,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::message::*;
 use crate::{WireError, limits, wire};
 
 mod fixtures;
+mod pools;
 
 fn hello() -> Hello {
     Hello {
@@ -123,6 +124,8 @@ fn report() -> Report {
         problems: vec!["disk is read-only".into()],
         draining: true,
         digest: None,
+        pools: Vec::new(),
+        pools_over_ms: 0,
     }
 }
 
@@ -199,6 +202,10 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         (
             "report_with_provider_cell",
             FromAgent::Report(report_with_provider_cell()),
+        ),
+        (
+            "report_with_pools",
+            FromAgent::Report(pools::report_with_pools()),
         ),
         (
             "bye",

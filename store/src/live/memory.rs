@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_model::{AgentRecord, GatewayName};
 use tokio::sync::broadcast;
 
@@ -42,6 +43,7 @@ struct Shelves {
     /// When expired records were last looked for.
     swept_ms: u64,
     replicas: HashMap<String, Share>,
+    traffic: HashMap<String, Arc<ReplicaTraffic>>,
 }
 
 #[derive(Debug)]
@@ -204,12 +206,33 @@ impl LiveView for MemoryLive {
     }
 
     async fn announce(&self, replica: &str, share: Share) -> Result<bool, Error> {
-        let known = &mut self.shelves().replicas;
-        Ok(known.insert(replica.to_owned(), share).is_some())
+        let mut shelves = self.shelves();
+        if share.left {
+            shelves.traffic.remove(replica);
+        }
+        Ok(shelves.replicas.insert(replica.to_owned(), share).is_some())
     }
 
     async fn shares(&self) -> Result<Vec<SeenShare>, Error> {
         Ok(Vec::new())
+    }
+
+    async fn publish_traffic(
+        &self,
+        replica: &str,
+        traffic: Arc<ReplicaTraffic>,
+    ) -> Result<(), Error> {
+        let known = &mut self.shelves().traffic;
+        known.insert(replica.to_owned(), traffic);
+        Ok(())
+    }
+
+    async fn traffic(&self) -> Result<Vec<(String, Arc<ReplicaTraffic>)>, Error> {
+        let shelves = self.shelves();
+        let known = shelves.traffic.iter();
+        Ok(known
+            .map(|(replica, it)| (replica.clone(), Arc::clone(it)))
+            .collect())
     }
 
     async fn forget(&self, gateway: &str, instance: &str) -> Result<(), Error> {

@@ -11,6 +11,7 @@
 
 mod changes;
 mod shares;
+mod traffic;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lanekeeper_model::AgentRecord;
+use lanekeeper_model::traffic::ReplicaTraffic;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
 use redis::{
@@ -325,6 +327,18 @@ impl LiveView for RedisLive {
 
     async fn shares(&self) -> Result<Vec<SeenShare>, Error> {
         self.read_shares().await
+    }
+
+    async fn publish_traffic(
+        &self,
+        replica: &str,
+        traffic: Arc<ReplicaTraffic>,
+    ) -> Result<(), Error> {
+        self.write_traffic(replica, &traffic).await
+    }
+
+    async fn traffic(&self) -> Result<Vec<(String, Arc<ReplicaTraffic>)>, Error> {
+        self.read_traffic().await
     }
 
     async fn forget(&self, gateway: &str, instance: &str) -> Result<(), Error> {

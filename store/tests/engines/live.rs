@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lanekeeper_model::AgentRecord;
+use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_store::testing::{RedisServer, eventually};
 use lanekeeper_store::{
     Changes, Cursor, Hint, LiveView, Put, RECORD_TTL, RedisLive, RedisLiveOptions, SHARE_OVERDUE,
@@ -44,6 +45,7 @@ on_each_view! {
     news_are_what_changed_since(RECORD_TTL),
     a_forgotten_agent_is_news(RECORD_TTL),
     a_later_session_is_told_from_an_earlier_one(RECORD_TTL),
+    traffic_of_each_replica_is_read_elsewhere(RECORD_TTL),
 }
 
 async fn what_was_put_is_read_elsewhere(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
@@ -353,6 +355,29 @@ async fn replicas_are_seen_with_their_shares() {
     assert_eq!(names, ["one", "two"]);
     assert_eq!(seen[0].share, share);
     assert!(seen[0].age < SHARE_OVERDUE, "{:?}", seen[0].age);
+}
+
+async fn traffic_of_each_replica_is_read_elsewhere(
+    one: Arc<dyn LiveView>,
+    other: Arc<dyn LiveView>,
+) {
+    let heard = |ok: u64| -> ReplicaTraffic {
+        let minute = json!({"totals": {"requests": {"ok": ok}, "first_content": [0, ok]},
+            "attempts": [["fast", {"success": ok}]]});
+        let pools = json!({"edge": {"chat": {"minute": minute}}});
+        serde_json::from_value(json!({"minute_ms": 55_000, "gateways": pools})).unwrap()
+    };
+    for (view, replica, ok) in [(&one, "r1", 1), (&other, "r2", 7), (&one, "r1", 3)] {
+        view.announce(replica, Share::default()).await.unwrap();
+        view.publish_traffic(replica, Arc::new(heard(ok)))
+            .await
+            .unwrap();
+    }
+    let mut read = other.traffic().await.unwrap();
+    read.sort_by(|a, b| a.0.cmp(&b.0));
+    let expected = [("r1", 3), ("r2", 7)];
+    let expected = expected.map(|(replica, ok)| (replica.to_owned(), Arc::new(heard(ok))));
+    assert_eq!(read, expected, "each one's latest");
 }
 
 async fn a_later_session_is_told_from_an_earlier_one(

@@ -175,11 +175,10 @@ impl Live {
 
     /// What the pool keeps across revisions.
     pub(crate) fn pool(&mut self, pool: &PoolName, wiring: &Wiring<'_>) -> Arc<PoolState> {
-        Arc::clone(
-            self.pools
-                .entry(pool.clone())
-                .or_insert_with(|| Arc::new(PoolState::new(wiring.metrics.pool(pool)))),
-        )
+        Arc::clone(self.pools.entry(pool.clone()).or_insert_with(|| {
+            let changed = Arc::clone(wiring.changed);
+            Arc::new(PoolState::new(wiring.metrics.pool(pool), changed))
+        }))
     }
 
     /// The running count of a client.

@@ -6,6 +6,7 @@ use super::labels::{
     TransitionLabels,
 };
 use super::{AttemptOutcome, RequestOutcome};
+use lanekeeper_model::{AttemptCounts, PoolTotals, RequestCounts, Times};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -86,6 +87,26 @@ impl PoolMetrics {
     /// Records what the agent itself took before the first dispatch.
     pub(crate) fn overhead(&self, took: Duration) {
         self.overhead_seconds.observe(took);
+    }
+
+    /// What was counted of requests so far. Hops are counted by reason, and not here.
+    pub(crate) fn totals(&self) -> PoolTotals {
+        let count = |outcome: RequestOutcome| {
+            let counter = self.requests.get(outcome as usize);
+            counter.map_or(0, Counter::get)
+        };
+        PoolTotals {
+            requests: RequestCounts {
+                ok: count(RequestOutcome::Ok),
+                client_fault: count(RequestOutcome::ClientFault),
+                failed: count(RequestOutcome::Failed),
+                exhausted: count(RequestOutcome::Exhausted),
+                cancelled: count(RequestOutcome::Cancelled),
+            },
+            failovers: 0,
+            first_content: Times::from(self.first_content_seconds.counts()),
+            whole: Times::from(self.request_seconds.counts()),
+        }
     }
 
     /// Counts a hop to another member and why.
@@ -175,6 +196,23 @@ impl CellSeries {
         member.attempt(outcome);
         if let Some(disposition) = disposition {
             member.failure(disposition);
+        }
+    }
+
+    /// What was counted of attempts so far; nothing for a provider's cell.
+    pub(crate) fn attempts(&self) -> AttemptCounts {
+        let Self::Member(member) = self else {
+            return AttemptCounts::default();
+        };
+        let count = |outcome: AttemptOutcome| {
+            let counter = member.attempts.get(outcome as usize);
+            counter.map_or(0, Counter::get)
+        };
+        AttemptCounts {
+            success: count(AttemptOutcome::Success),
+            transient: count(AttemptOutcome::Transient),
+            hard_down: count(AttemptOutcome::HardDown),
+            neutral: count(AttemptOutcome::Neutral),
         }
     }
 

@@ -52,6 +52,14 @@ impl Histogram {
     }
 }
 
+impl Histogram {
+    /// Observations of each bucket alone, the one beyond the last edge included.
+    pub(crate) fn counts(&self) -> Vec<u64> {
+        let buckets = self.0.buckets.iter();
+        buckets.map(|count| count.load(Ordering::Relaxed)).collect()
+    }
+}
+
 impl TypedMetric for Histogram {
     const TYPE: MetricType = MetricType::Histogram;
 }

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use super::pools::mentions;
 use super::{FleetIndex, FoldedFleet, GatewayIndex};
 use crate::fleet::record::{AgentState, FreshWindows, agent_state, reports_freshly};
 use crate::fleet::times::secs;
 use crate::fleet::view::{AgentCell, AgentCellState, FleetView};
 use crate::ids::GatewayName;
 use crate::report::CellState;
+use crate::usability::Reasons;
 
 impl FleetIndex {
     /// Adds each agent's own state to the cells of a view of `folded`.
@@ -58,6 +60,25 @@ impl GatewayIndex {
                 continue;
             }
             let since_report_ms = agent.record.report_age_ms(now_ms).unwrap_or(0);
+            let unusable: BTreeMap<u32, Reasons> = agent
+                .pools
+                .unusable_beside_its_cell()
+                .map(|mention| (mention.cell, mention.reasons))
+                .collect();
+            for (cell, reasons) in &unusable {
+                if let Some(row) = rows.get_mut(cell)
+                    && !mentions(&agent.mentions, *cell)
+                {
+                    row.push(AgentCell {
+                        agent: agent.record.name.clone(),
+                        instance: agent.record.instance.clone(),
+                        state: AgentCellState::Closed,
+                        age_secs: 0.0,
+                        cooldown_remaining_secs: 0.0,
+                        unusable: *reasons,
+                    });
+                }
+            }
             for mention in &agent.mentions {
                 let Some(row) = rows.get_mut(&mention.cell) else {
                     continue;
@@ -72,6 +93,7 @@ impl GatewayIndex {
                     },
                     age_secs: secs(mention.age_ms(since_report_ms)),
                     cooldown_remaining_secs: secs(mention.cooldown_ms(since_report_ms)),
+                    unusable: unusable.get(&mention.cell).copied().unwrap_or_default(),
                 });
             }
         }
@@ -101,6 +123,7 @@ impl GatewayIndex {
                 state: AgentCellState::Stale,
                 age_secs: secs(now_ms.saturating_sub(record.last_sign_ms())),
                 cooldown_remaining_secs: 0.0,
+                unusable: Reasons::NONE,
             })
     }
 }

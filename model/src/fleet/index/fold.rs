@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::folded::{FoldedFleet, FoldedGateway, Row};
+use super::pools::PoolSums;
 use super::sum::Sum;
 use super::{FleetIndex, GatewayIndex};
 use crate::fleet::record::{AgentState, FreshWindows, agent_state, reports_freshly};
@@ -55,7 +56,8 @@ impl GatewayIndex {
         };
         let mut sums: Vec<Sum<'_>> = Vec::new();
         sums.resize_with(self.cells.len(), Sum::default);
-        let mut fresh_by_revision: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut pool_sums = PoolSums::new(self);
+        let mut by_revision = ByRevision::default();
         for agent in self.agents.values() {
             let record = &*agent.record;
             let state = agent_state(record, now_ms, windows);
@@ -67,10 +69,14 @@ impl GatewayIndex {
             } += 1;
             if !reports_freshly(record, now_ms, windows) {
                 folded.agents.stale += u64::from(state != AgentState::Gone);
+                if !record.left {
+                    *by_revision.lost.entry(record.applied_revision).or_default() += 1;
+                }
                 continue;
             }
             folded.agents.live += 1;
-            *fresh_by_revision
+            *by_revision
+                .fresh
                 .entry(record.applied_revision)
                 .or_default() += 1;
             let has = self.has(record.applied_revision);
@@ -80,8 +86,12 @@ impl GatewayIndex {
                     sum.add(mention, agent, since_report_ms, has.of(mention.cell));
                 }
             }
+            pool_sums.add(self, agent);
         }
-        folded.rows = self.rows(name, &sums, &folded.agents, &fresh_by_revision);
+        folded.lost = by_revision.lost.values().sum();
+        folded.rows = self.rows(name, &sums, &pool_sums, &folded.agents, &by_revision);
+        let stale = folded.agents.stale;
+        folded.pools = self.pool_rows(&folded.rows, &pool_sums, stale, &by_revision.fresh);
         folded
     }
 
@@ -89,8 +99,9 @@ impl GatewayIndex {
         &self,
         name: &GatewayName,
         sums: &[Sum<'_>],
+        pools: &PoolSums,
         fleet: &FleetAgents,
-        fresh_by_revision: &BTreeMap<u64, u64>,
+        by_revision: &ByRevision,
     ) -> Vec<Row> {
         // A cell kept for each endpoint has no row without one.
         let by_endpoint: BTreeSet<&CellOwner> = self
@@ -114,22 +125,27 @@ impl GatewayIndex {
             else {
                 continue;
             };
-            let covered: u64 = fresh_by_revision
-                .iter()
-                .filter(|(revision, _)| self.has(**revision).of(number))
-                .map(|(_, agents)| *agents)
-                .sum();
+            let having = |agents: &BTreeMap<u64, u64>| -> u64 {
+                { agents.iter() }
+                    .filter(|(revision, _)| self.has(**revision).of(number))
+                    .map(|(_, agents)| *agents)
+                    .sum()
+            };
+            let covered = having(&by_revision.fresh);
             let mut agents = sum.agents;
             agents.closed += covered.saturating_sub(sum.heard);
             agents.reporting = agents.closed + agents.half_open + agents.open;
             agents.stale = fleet.stale;
-            let touched = match agents.open + agents.half_open {
+            let unusable = self.unusable_of(&key.owner, pools).view();
+            let is_unknown = agents.reporting == 0 && having(&by_revision.lost) > 0;
+            let touched = match (agents.open + agents.half_open).saturating_sub(agents.forced_open)
+            {
                 0 => agents.parked,
                 more => more,
             };
             let member = key.owner.member();
             rows.push(Row {
-                is_mentioned,
+                is_listed: is_mentioned || unusable.agents > 0 || is_unknown,
                 view: CellView {
                     gateway: name.clone(),
                     pool: member.map(|(pool, _)| pool.clone()),
@@ -139,6 +155,7 @@ impl GatewayIndex {
                     state: ViewState::worst(&agents),
                     scope: Scope::of(touched, fleet.live),
                     agents,
+                    unusable,
                     cause: sum.cause(&self.causes),
                     opened_for_secs: sum.longest_ms.map(secs),
                     flaps: sum.flaps,
@@ -171,6 +188,15 @@ impl GatewayIndex {
             }
         }
     }
+}
+
+/// How many agents serve each revision.
+#[derive(Debug, Default)]
+struct ByRevision {
+    /// Agents that report freshly.
+    fresh: BTreeMap<u64, u64>,
+    /// Agents that should and do not.
+    lost: BTreeMap<u64, u64>,
 }
 
 /// Which cells a revision has, as far as it is known.

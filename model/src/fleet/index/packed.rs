@@ -13,6 +13,8 @@ pub(super) struct Mention {
     pub(super) cause_count: u64,
     pub(super) override_: Option<u32>,
     pub(super) state: CellState,
+    /// It refuses because an operator said so.
+    pub(super) is_forced_open: bool,
     pub(super) advisory: bool,
     pub(super) reopens: u32,
     pub(super) trips: u64,
@@ -142,9 +144,14 @@ impl Names {
         self.names.get(number as usize)
     }
 
+    /// The number of a name that has one.
+    pub(super) fn find(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
     pub(super) fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
+        if let Some(number) = self.find(name) {
+            return number;
         }
         let number = u32::try_from(self.names.len()).unwrap_or(u32::MAX);
         self.names.push(name.to_owned());

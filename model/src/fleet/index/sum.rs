@@ -69,6 +69,7 @@ impl<'a> Sum<'a> {
         } += 1;
         self.agents.parked += u64::from(mention.is_parked(since_report_ms));
         self.agents.overridden += u64::from(mention.override_.is_some());
+        self.agents.forced_open += u64::from(mention.is_forced_open);
         self.heard += u64::from(has);
         self.trips = self.trips.saturating_add(mention.trips);
         self.advisory |= mention.advisory;

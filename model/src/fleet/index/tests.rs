@@ -6,6 +6,7 @@ use crate::fleet::tests::oracle::{fleet_view, summary};
 use crate::fleet::{ViewQuery, ViewState};
 use crate::ids::{CellName, LaneName, PoolName};
 use crate::report::{CauseReport, CellReport, CellState, Totals};
+use crate::usability::{LaneUsability, PoolUsability, UnusableReason};
 
 const NOW: u64 = 1_796_032_800_000; // 2026-11-30T10:00:00Z
 const SECOND: u64 = 1_000;
@@ -41,7 +42,7 @@ prop_compose! {
         (cooldown, parked) in (0..40 * SECOND, prop_oneof![Just(0), 0..40 * SECOND]),
         (trips, reopens) in (prop_oneof![0..9_u64, Just(u64::MAX)], 0..4_u32),
         cause in prop::option::of((0..3_u8, prop::option::of(500..503_u16), 0..4_u64)),
-        override_action in prop::option::weighted(0.3, 0..2_u8),
+        override_action in prop::option::weighted(0.3, 0..3_u8),
         advisory in any::<bool>(),
     ) -> CellReport {
         CellReport {
@@ -64,8 +65,38 @@ prop_compose! {
                 status,
                 count,
             }),
-            override_action: override_action.map(|number| format!("o{number}")),
+            override_action: override_action.map(|number| ACTIONS[number as usize].to_owned()),
             advisory,
+        }
+    }
+}
+
+const ACTIONS: [&str; 3] = ["force_open", "drain", "force_close"];
+
+prop_compose! {
+    fn any_pool()(
+        pool in 0..3_u8,
+        lanes in prop::collection::vec((1..4_u8, prop::collection::vec(
+            prop::sample::select(UnusableReason::ALL.as_slice()), 1..3
+        )), 0..3),
+        (exhausted, in_flight) in (prop::bool::weighted(0.3), 0..2_u64),
+    ) -> PoolUsability {
+        PoolUsability {
+            pool: match pool {
+                2 => PoolName::direct(),
+                named => format!("p{named}").as_str().into(),
+            },
+            members: 3,
+            usable: 3 - u32::try_from(lanes.len()).unwrap(),
+            exhausted,
+            in_flight,
+            queued: 0,
+            unusable: { lanes.into_iter() }
+                .map(|(lane, reasons)| LaneUsability {
+                    lane: lane_name(lane),
+                    reasons: reasons.into(),
+                })
+                .collect(),
         }
     }
 }
@@ -74,6 +105,7 @@ prop_compose! {
     fn any_record()(
         (gateway, instance, name) in (0..2_u8, 0..6_u8, 0..3_u8),
         cells in prop::collection::vec(any_cell(), 0..6),
+        pools in prop::collection::vec(any_pool(), 0..3),
         // Some arrive from the future: a replica's clock runs ahead.
         received in prop::option::weighted(0.9, prop_oneof![
             NOW - 60 * SECOND..NOW + 5 * SECOND, NOW - 600 * SECOND..NOW
@@ -101,6 +133,7 @@ prop_compose! {
             last_error: None,
             clock_skew_ms: 0,
             cells,
+            pools,
             totals: Totals::default(),
             overrides: Default::default(),
         }
@@ -203,7 +236,7 @@ proptest! {
                 );
             }
             prop_assert_eq!(
-                index.fold(now, windows()).summary(),
+                index.fold(now, windows()).summary(None),
                 summary(&records, &configured, now, windows())
             );
         }
@@ -231,6 +264,7 @@ fn record(instance: &str, cells: Vec<CellReport>) -> AgentRecord {
         last_error: None,
         clock_skew_ms: 0,
         cells,
+        pools: Vec::new(),
         totals: Totals::default(),
         overrides: Default::default(),
     }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::fleet::pool_view::{PoolCounts, UnusableView};
 use crate::fleet::record::{AgentRecord, AgentState, FreshWindows, agent_state, reports_freshly};
 use crate::fleet::summary::{AgentCounts, CellCounts, Summary, count_cells};
 use crate::fleet::times::{rfc3339, secs};
@@ -10,8 +11,9 @@ use crate::fleet::view::{
     AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
     FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,
 };
-use crate::ids::{CellOwner, GatewayName, ProviderName};
+use crate::ids::{CellOwner, GatewayName, LaneName, PoolName, ProviderName};
 use crate::report::{CellReport, CellState};
+use crate::usability::{PoolUsability, Reasons, UnusableReason};
 
 /// Aggregates the latest reports of all agents.
 ///
@@ -37,8 +39,13 @@ pub(crate) fn fleet_view(
                 .entry(record.applied_revision)
                 .or_default() += 1;
             reports.fresh.push(record);
-        } else if agent_state(record, now_ms, windows) != AgentState::Gone {
-            reports.silent.push(record);
+        } else {
+            if agent_state(record, now_ms, windows) != AgentState::Gone {
+                reports.silent.push(record);
+            }
+            if !record.left {
+                reports.lost.push(record);
+            }
         }
     }
     if let Some(only) = &query.gateway {
@@ -59,6 +66,7 @@ pub(crate) fn fleet_view(
         partial: false,
         agents,
         cells,
+        rebuilding: false,
     }
 }
 
@@ -81,6 +89,8 @@ struct GatewayReports<'a> {
     /// How many of the fresh agents serve each revision.
     fresh_by_revision: BTreeMap<u64, u64>,
     silent: Vec<&'a AgentRecord>,
+    /// Those that have not said goodbye, however long they have been silent.
+    lost: Vec<&'a AgentRecord>,
 }
 
 impl<'a> GatewayReports<'a> {
@@ -145,19 +155,17 @@ impl<'a> GatewayReports<'a> {
         for cell in self.current.into_iter().flat_map(|current| &current.cells) {
             let owner = cell.owner();
             providers.insert(owner.clone(), &cell.provider);
-            if closed_too {
-                let key = Key {
-                    owner: owner.clone(),
-                    endpoint: None,
-                };
-                // A cell kept for each endpoint has no row without one.
-                let by_endpoint = mentions
-                    .range(key.clone()..)
-                    .next()
-                    .is_some_and(|(next, _)| next.owner == owner);
-                if !by_endpoint {
-                    mentions.insert(key, Vec::new());
-                }
+            let key = Key {
+                owner: owner.clone(),
+                endpoint: None,
+            };
+            // A cell kept for each endpoint has no row without one.
+            let by_endpoint = mentions
+                .range(key.clone()..)
+                .next()
+                .is_some_and(|(next, _)| next.owner == owner);
+            if !by_endpoint {
+                mentions.insert(key, Vec::new());
             }
         }
 
@@ -184,6 +192,13 @@ impl<'a> GatewayReports<'a> {
                     return None;
                 }
                 let view = self.cell_view(gateway, &key, provider, &of_cell, query, now_ms);
+                let mut lost = self.lost.iter();
+                let was_known = lost.any(|it| self.has_cell(it.applied_revision, &key.owner));
+                let is_unknown = view.agents.reporting == 0 && was_known;
+                let listed = !of_cell.is_empty() || view.unusable.agents > 0 || is_unknown;
+                if !listed && !closed_too {
+                    return None;
+                }
                 query
                     .state
                     .is_none_or(|state| state == view.state)
@@ -208,7 +223,7 @@ impl<'a> GatewayReports<'a> {
             .copied()
             .collect();
         let state = ViewState::worst(&agents);
-        let touched = match agents.open + agents.half_open {
+        let touched = match agents.open + agents.half_open - agents.forced_open {
             0 => agents.parked,
             more => more,
         };
@@ -230,6 +245,7 @@ impl<'a> GatewayReports<'a> {
             state,
             scope: Scope::of(touched, self.fresh.len() as u64),
             agents,
+            unusable: self.unusable(&key.owner),
             cause: cause(if affected.is_empty() {
                 mentions
             } else {
@@ -255,7 +271,7 @@ impl<'a> GatewayReports<'a> {
                 }),
             by_agent: query
                 .detail_agents
-                .then(|| self.by_agent(&key.owner, mentions, now_ms)),
+                .then(|| self.by_agent(key, mentions, now_ms)),
         }
     }
 
@@ -269,6 +285,7 @@ impl<'a> GatewayReports<'a> {
             }
             agents.parked += u64::from(mention.is_parked(now_ms));
             agents.overridden += u64::from(mention.cell.override_action.is_some());
+            agents.forced_open += u64::from(mention.cell.is_forced_open());
         }
         let covered: u64 = self
             .fresh_by_revision
@@ -286,17 +303,41 @@ impl<'a> GatewayReports<'a> {
         agents
     }
 
-    fn by_agent(&self, owner: &CellOwner, mentions: &[Mention<'_>], now_ms: u64) -> Vec<AgentCell> {
-        let reported = mentions.iter().map(|mention| AgentCell {
-            agent: mention.record.name.clone(),
-            instance: mention.record.instance.clone(),
-            state: match mention.cell.state {
-                CellState::Closed => AgentCellState::Closed,
-                CellState::HalfOpen => AgentCellState::HalfOpen,
-                CellState::Open => AgentCellState::Open,
-            },
-            age_secs: secs(mention.age_ms(now_ms)),
-            cooldown_remaining_secs: secs(mention.cooldown_ms(now_ms)),
+    fn unusable(&self, owner: &CellOwner) -> UnusableView {
+        let mut all = Reasons::NONE;
+        let mut agents = 0;
+        for record in &self.fresh {
+            let reasons = unusable_on(record, owner);
+            agents += u64::from(!reasons.is_empty());
+            all.add(reasons);
+        }
+        UnusableView::new(agents, all)
+    }
+
+    fn by_agent(&self, key: &Key<'_>, mentions: &[Mention<'_>], now_ms: u64) -> Vec<AgentCell> {
+        let owner = &key.owner;
+        let reported = self.fresh.iter().filter_map(|record| {
+            let mut of_cell = mentions.iter();
+            let mention = of_cell.find(|mention| std::ptr::eq(mention.record, *record));
+            let unusable = match key.endpoint {
+                None => unusable_on(record, owner),
+                Some(_) => Reasons::NONE,
+            };
+            if mention.is_none() && unusable.is_empty() {
+                return None;
+            }
+            Some(AgentCell {
+                agent: record.name.clone(),
+                instance: record.instance.clone(),
+                state: match mention.map(|mention| mention.cell.state) {
+                    None | Some(CellState::Closed) => AgentCellState::Closed,
+                    Some(CellState::HalfOpen) => AgentCellState::HalfOpen,
+                    Some(CellState::Open) => AgentCellState::Open,
+                },
+                age_secs: mention.map_or(0.0, |it| secs(it.age_ms(now_ms))),
+                cooldown_remaining_secs: mention.map_or(0.0, |it| secs(it.cooldown_ms(now_ms))),
+                unusable,
+            })
         });
         let silent = self
             .silent
@@ -308,6 +349,7 @@ impl<'a> GatewayReports<'a> {
                 state: AgentCellState::Stale,
                 age_secs: secs(now_ms.saturating_sub(record.last_sign_ms())),
                 cooldown_remaining_secs: 0.0,
+                unusable: Reasons::NONE,
             });
         reported.chain(silent).collect()
     }
@@ -390,6 +432,80 @@ fn override_in_force(mentions: &[Mention<'_>]) -> Option<OverrideView> {
         })
 }
 
+/// Why a lane cannot serve on an agent, beside its own cell.
+fn unusable_on(record: &AgentRecord, owner: &CellOwner) -> Reasons {
+    let lanes = record.pools.iter().flat_map(|pool| {
+        let lanes = pool.unusable.iter();
+        lanes.map(move |it| ((&pool.pool, &it.lane), it.reasons))
+    });
+    { lanes }
+        .rfind(|(member, _)| owner.member() == Some(*member))
+        .map_or(Reasons::NONE, |(_, reasons)| {
+            reasons.without(UnusableReason::CellOpen)
+        })
+}
+
+/// The pools of one gateway by what they can serve with.
+fn pool_counts(
+    name: &GatewayName,
+    records: &[AgentRecord],
+    gateways: &[GatewayCells],
+    now_ms: u64,
+    windows: FreshWindows,
+) -> PoolCounts {
+    let of_gateway = || gateways.iter().filter(|it| it.name == *name);
+    let pools_of = |cells: &GatewayCells| -> BTreeSet<PoolName> {
+        let members = cells
+            .cells
+            .iter()
+            .filter(|cell| cell.lane != LaneName::none());
+        members.map(|cell| cell.pool.clone()).collect()
+    };
+    let newest = of_gateway().map(|it| it.revision).max();
+    // Of several lists for one revision the first is the current one.
+    let current = of_gateway().find(|it| Some(it.revision) == newest);
+    let fresh: Vec<&AgentRecord> = records
+        .iter()
+        .filter(|it| it.gateway == *name && reports_freshly(it, now_ms, windows))
+        .collect();
+    let listed = |record: &AgentRecord, pool: &PoolName| -> Option<PoolUsability> {
+        let mut of_pool = record.pools.iter().rev();
+        of_pool
+            .find(|it| it.pool == *pool && it.is_notable())
+            .cloned()
+    };
+    let mut names: BTreeSet<PoolName> = current.map(pools_of).unwrap_or_default();
+    for record in &fresh {
+        let exhausted = record
+            .pools
+            .iter()
+            .map(|it| &it.pool)
+            .filter(|pool| listed(record, pool).is_some_and(|it| it.exhausted));
+        names.extend(exhausted.cloned());
+    }
+    if names.iter().any(|pool| !pool.is_direct()) {
+        names.retain(|pool| !pool.is_direct());
+    }
+    let mut counts = PoolCounts::default();
+    for pool in &names {
+        let said: Vec<PoolUsability> = fresh.iter().filter_map(|it| listed(it, pool)).collect();
+        let has = |record: &&&AgentRecord| {
+            let mut known = of_gateway().filter(|it| it.revision == record.applied_revision);
+            record.applied_revision != 0
+                && (known.clone().next().is_none() || known.any(|it| pools_of(it).contains(pool)))
+        };
+        counts.total += 1;
+        if said.iter().any(|it| it.exhausted) {
+            counts.exhausted += 1;
+        } else if said.iter().any(PoolUsability::is_amiss) {
+            counts.impaired += 1;
+        } else if said.is_empty() && fresh.iter().filter(has).count() == 0 {
+            counts.unknown += 1;
+        }
+    }
+    counts
+}
+
 /// Counts agents and cells.
 pub(crate) fn summary(
     records: &[AgentRecord],
@@ -420,11 +536,28 @@ pub(crate) fn summary(
     let view = fleet_view(records, gateways, &query, now_ms, windows);
     count_cells(&mut cells, view.cells.iter());
 
-    Summary {
+    let mut summary = Summary {
         gateways: names.len() as u64,
         agents,
-        incidents: cells.open + cells.half_open,
         cells,
-        partial: false,
+        ..Summary::default()
+    };
+    let mut all: BTreeSet<GatewayName> = names.into_iter().map(GatewayName::from).collect();
+    for name in &all {
+        let of_gateway = || records.iter().filter(|it| it.gateway == *name);
+        let live = of_gateway().any(|it| reports_freshly(it, now_ms, windows));
+        summary.silent_gateways += u64::from(!live && of_gateway().any(|it| !it.left));
     }
+    all.extend(records.iter().map(|it| it.gateway.clone()));
+    for name in &all {
+        let counts = pool_counts(name, records, gateways, now_ms, windows);
+        summary.pools.total += counts.total;
+        summary.pools.exhausted += counts.exhausted;
+        summary.pools.impaired += counts.impaired;
+        summary.pools.unknown += counts.unknown;
+    }
+    summary.incidents = summary.cells.open + summary.cells.half_open - summary.cells.forced_open
+        + summary.pools.exhausted
+        + summary.silent_gateways;
+    summary
 }
