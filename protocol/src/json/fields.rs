@@ -33,6 +33,11 @@ impl<'a> Fields<'a> {
             .map(|(_, value)| *value)
     }
 
+    /// Every member with its name, in the order of the text.
+    pub fn into_members(self) -> impl Iterator<Item = (Cow<'a, str>, &'a RawValue)> {
+        self.0.into_iter().map(|(key, value)| (key.0, value))
+    }
+
     /// Every member, in the order of the text.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &'a RawValue)> {
         self.0.iter().map(|(key, value)| (key.0.as_ref(), *value))

@@ -85,6 +85,22 @@ pub fn unseal(text: &str) -> Option<Proof<'static>> {
     })
 }
 
+/// A signature for thoughts that have none, where a caller's dialect demands one.
+const UNSIGNED: &str = "lkproof1n_";
+
+/// What stands as the signature of thoughts in a caller's dialect that is not that of the vendor
+/// which made them: the proof, sealed, or a mark that there is none. [`is_marked`] knows both.
+#[must_use]
+pub fn signature(proof: Option<&Proof<'_>>) -> Cow<'static, str> {
+    proof.map_or(Cow::Borrowed(UNSIGNED), |proof| Cow::Owned(seal(proof)))
+}
+
+/// True for a signature that the agent itself wrote.
+#[must_use]
+pub fn is_marked(signature: &str) -> bool {
+    signature.starts_with(MARK)
+}
+
 /// The id with a proof at its end.
 fn joined(id: &str, proof: &Proof<'_>) -> String {
     format!("{id}_{}", seal(proof))

@@ -1,5 +1,7 @@
 //! Why a lane of another protocol cannot serve a request.
 
+use std::fmt::Display;
+
 /// A request that a lane of another protocol cannot serve, or that breaks its own dialect's rules:
 /// the member is skipped without a mark, and where none is left the caller gets 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,5 +27,17 @@ impl Refusal {
     #[must_use]
     pub fn untranslatable(field: impl Into<String>) -> Self {
         Self::new(field, "means nothing in the lane's protocol")
+    }
+
+    /// The same refusal of a member of `parent`.
+    #[must_use]
+    pub fn within(mut self, parent: impl Display) -> Self {
+        let dot = if self.field.is_empty() || self.field.starts_with('[') {
+            ""
+        } else {
+            "."
+        };
+        self.field = format!("{parent}{dot}{}", self.field);
+        self
     }
 }

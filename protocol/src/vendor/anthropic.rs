@@ -1,5 +1,7 @@
 //! Anthropic's messages.
 
+mod translation;
+
 use std::borrow::Cow;
 
 use http::HeaderMap;
@@ -15,6 +17,7 @@ use crate::json::filled::{filled, parsed};
 use crate::path;
 use crate::reading::{AnswerReading, End, FrameReading, UsageNames};
 use crate::sse::plain::{kind_first, lone_data, run_of, without};
+use crate::translation::Translator;
 
 /// Every request of Anthropic's packages has it.
 const VERSION_HEADER: &str = "anthropic-version";
@@ -222,6 +225,10 @@ impl Vendor for Anthropic {
 
     fn request_id_header(&self) -> Option<&'static str> {
         Some("request-id")
+    }
+
+    fn translator(&self) -> Option<&'static dyn Translator> {
+        Some(&translation::AnthropicTranslator)
     }
 
     fn model_entry(&self, name: &str) -> Value {

@@ -2,6 +2,7 @@
 
 mod answer;
 mod names;
+mod translation;
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,6 +21,7 @@ use crate::json::scan::LocateError;
 use crate::path;
 use crate::reading::{AnswerReading, End, ErrorDetails, FrameReading, UsageNames};
 use crate::sse::plain::{Word, lone_data, run_of, without};
+use crate::translation::Translator;
 
 /// Every request of Google's packages has it, unless the key is in the query.
 const KEY_HEADER: &str = "x-goog-api-key";
@@ -295,6 +297,10 @@ impl Vendor for Gemini {
                 "status": status_word(kind),
             },
         })
+    }
+
+    fn translator(&self) -> Option<&'static dyn Translator> {
+        Some(&translation::GeminiTranslator)
     }
 
     fn model_entry(&self, name: &str) -> Value {
