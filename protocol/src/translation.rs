@@ -7,7 +7,10 @@
 //! ([`StreamTranslation`]). There are no pairs: a protocol that implements [`Translator`] speaks with
 //! all others.
 
+pub(crate) mod custom;
+pub(crate) mod document;
 mod exchange;
+pub(crate) mod extent;
 mod fit;
 pub mod ids;
 mod losses;
@@ -15,11 +18,13 @@ pub mod marks;
 pub mod media;
 pub(crate) mod members;
 mod names;
+mod proofs;
 mod refusal;
 pub(crate) mod schema;
 mod stream;
 mod takes;
 mod tool_history;
+pub(crate) mod writing;
 
 use std::fmt;
 
@@ -95,6 +100,17 @@ pub trait Translator: fmt::Debug + Send + Sync {
 
     /// Which names of tools its lanes take.
     fn name_rule(&self) -> NameRule;
+
+    /// True when its callers hand back what proves a thought to its vendor. For others it rides in the
+    /// id of the tool call that follows.
+    fn keeps_proofs(&self) -> bool {
+        true
+    }
+
+    /// True when its lanes want proofs back with the tool call, and not with the thought before it.
+    fn has_proofs_on_calls(&self) -> bool {
+        true
+    }
 
     /// How its callers write the place of a part: `messages[1].content[0]`.
     fn place(&self, at: Place) -> String;

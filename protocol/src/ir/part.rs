@@ -11,8 +11,13 @@ use super::Arguments;
 pub struct Place {
     /// The message's index.
     pub message: usize,
-    /// The part's index within the message.
+    /// The part's index within the message, or [`Self::WHOLE`].
     pub part: usize,
+}
+
+impl Place {
+    /// In place of a part's index: the part is the message itself.
+    pub const WHOLE: usize = usize::MAX;
 }
 
 /// One part of a message or an answer.
@@ -159,4 +164,16 @@ pub struct Proof<'a> {
     pub text: Cow<'a, str>,
     /// The thought itself is hidden in it: Anthropic's `redacted_thinking`.
     pub is_redacted: bool,
+}
+
+impl Proof<'_> {
+    /// The same without what it borrows.
+    #[must_use]
+    pub fn into_owned(self) -> Proof<'static> {
+        Proof {
+            protocol: self.protocol,
+            text: Cow::Owned(self.text.into_owned()),
+            is_redacted: self.is_redacted,
+        }
+    }
 }

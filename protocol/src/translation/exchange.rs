@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::names::Names;
 use super::{CallerFacts, LaneFacts, Losses, Refusal, StreamTranslation, Translator};
-use super::{fit, ids, tool_history};
+use super::{fit, ids, proofs, tool_history};
 use crate::ir::{Finish, Part, PartBody, Tool};
 
 /// A request as the lane takes it.
@@ -57,6 +57,9 @@ pub fn request(
     tool_history::name_results(&mut request, caller)?;
     fit::fit(&mut request, caller, lane, lane_facts, &mut losses)?;
     ids::to_lane(&mut request, lane.id_rule(), lane.protocol());
+    if !lane.has_proofs_on_calls() {
+        proofs::off_calls(&mut request);
+    }
     let names = Names::to_lane(&mut request, lane.name_rule());
     let written = lane.write_request(&request, lane_facts, &mut losses)?;
     Ok(Translated {
@@ -82,6 +85,9 @@ impl Exchange {
             answer.id = Cow::Borrowed(&self.facts.unique);
         }
         self.take_form(&mut answer.parts, &mut answer.finish);
+        if !self.caller.keeps_proofs() {
+            proofs::onto_calls(&mut answer.parts);
+        }
         let calls = { answer.parts.iter_mut() }.filter_map(|part| match &mut part.body {
             PartBody::ToolCall(call) => Some(call),
             _ => None,

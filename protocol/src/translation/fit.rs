@@ -208,7 +208,7 @@ impl Fitting<'_> {
         if sampling.seed.is_some() && !self.keeps(Feature::Seed)? {
             sampling.seed = None;
         }
-        if !sampling.stop.is_empty() && (!self.keeps(Feature::Stop)? || !facts.accepts.stop) {
+        if !sampling.stop.is_empty() && (!facts.accepts.stop || !self.keeps(Feature::Stop)?) {
             self.losses.name(Feature::Stop.name());
             sampling.stop.clear();
         }

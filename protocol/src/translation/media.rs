@@ -70,6 +70,23 @@ pub fn media_type(given: &str) -> Cow<'_, str> {
     Cow::Borrowed(bare)
 }
 
+/// True for the four kinds of pictures that every vendor reads.
+#[must_use]
+pub fn is_common_picture(media_type: &str) -> bool {
+    matches!(
+        media_type,
+        "image/jpeg" | "image/png" | "image/gif" | "image/webp"
+    )
+}
+
+/// The text that `data` in base64 is, if it is one.
+#[must_use]
+pub fn text_within(media_type: &str, data: &str) -> Option<String> {
+    let is_text = media_type.starts_with("text/") || media_type == "application/json";
+    let bytes = { is_text.then(|| BASE64_STANDARD.decode(data)) }?.ok()?;
+    String::from_utf8(bytes).ok()
+}
+
 /// A data URL of bytes in base64.
 #[must_use]
 pub fn data_url(media_type: &str, data: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::proofs::Riding;
 use super::{BadFrame, Exchange, HELD_MAX_BYTES, HeldTooMuch, ids};
 use super::{StreamReader, StreamWriter};
 use crate::ir::{Event, Finish, PartStart};
@@ -30,6 +31,8 @@ struct Back {
     exchange: Exchange,
     writer: Box<dyn StreamWriter>,
     form: Form,
+    /// Proofs on their way onto calls, for callers that have no other place for them.
+    riding: Option<Riding>,
     /// What the writer made, until it is taken.
     out: Vec<u8>,
     failed: Option<HeldTooMuch>,
@@ -54,6 +57,7 @@ impl StreamTranslation {
         Self {
             reader: exchange.lane.stream_reader(),
             back: Back {
+                riding: { !exchange.caller.keeps_proofs() }.then(Riding::default),
                 writer: exchange.caller.stream_writer(&exchange.facts),
                 exchange,
                 form: Form::default(),
@@ -181,6 +185,12 @@ impl Back {
         if self.failed.is_some() {
             return;
         }
+        let Some(event) = (match &mut self.riding {
+            Some(riding) => riding.pass(event),
+            None => Some(event),
+        }) else {
+            return;
+        };
         let facts = &self.exchange.facts;
         let event = match ids::event_to_caller(event, &facts.unique) {
             Event::PartStart {

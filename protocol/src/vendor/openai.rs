@@ -2,6 +2,7 @@
 
 mod glance;
 mod plain;
+pub(super) mod translation;
 
 use std::borrow::Cow;
 
@@ -16,6 +17,7 @@ use crate::json::fields::Fields;
 use crate::json::filled::{filled, parsed};
 use crate::path;
 use crate::reading::{AnswerReading, End, FrameReading, UsageNames};
+use crate::translation::Translator;
 
 /// What is passed through.
 const OTHERS: &[OtherEndpoint] = &[
@@ -200,6 +202,10 @@ impl Vendor for OpenAi {
 
     fn error_document(&self, kind: &ErrorKind, _request_id: &str) -> Value {
         error_document(kind)
+    }
+
+    fn translator(&self) -> Option<&'static dyn Translator> {
+        Some(&Self)
     }
 
     fn model_entry(&self, name: &str) -> Value {

@@ -1,5 +1,7 @@
 //! OpenAI's Responses.
 
+mod translation;
+
 use std::borrow::Cow;
 
 use lanekeeper_model::gateway::ErrorMeaning;
@@ -15,6 +17,7 @@ use crate::json::filled::{filled, parsed};
 use crate::path;
 use crate::reading::{AnswerReading, End, FrameReading, UsageNames};
 use crate::sse::plain::{kind_first, lone_data, run_of, without};
+use crate::translation::Translator;
 
 /// The least that it takes as a limit of tokens.
 const PROBE_TOKENS: u32 = 16;
@@ -177,6 +180,10 @@ impl Vendor for Responses {
             },
         });
         format!("event: response.failed\ndata: {data}\n\n")
+    }
+
+    fn translator(&self) -> Option<&'static dyn Translator> {
+        Some(&Self)
     }
 
     fn model_entry(&self, name: &str) -> Value {
