@@ -30,7 +30,7 @@ soak: setup ## outages under 200 calls a second, some five minutes; $(SOAK_SEEDS
 
 fuzz: ## feed every reader of strangers' bytes with random ones, $(FUZZ_SECS) seconds each
 	scripts/install-cargo-fuzz.sh
-	for target in retry_after error_body answer frames sse_reader locate headers framing; do \
+	for target in retry_after error_body answer frames sse_reader locate headers framing translation; do \
 		RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir tests/fuzz --sanitizer none $$target -- \
 			-dict=tests/fuzz/words.dict -max_total_time=$(FUZZ_SECS) || exit 1; \
 	done

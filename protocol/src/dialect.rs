@@ -15,6 +15,7 @@ use crate::json::fields::Fields;
 use crate::json::scan::LocateError;
 use crate::reading::{AnswerReading, End, ErrorDetails, FrameReading, UsageNames};
 use crate::translation::Translator;
+use crate::translation::embeddings::Embedder;
 
 pub use lanekeeper_model::gateway::Protocol;
 
@@ -265,6 +266,11 @@ pub trait Vendor: fmt::Debug + Send + Sync {
 
     /// Its half of the translation; `None` for a vendor that only callers of its own reach.
     fn translator(&self) -> Option<&'static dyn Translator> {
+        None
+    }
+
+    /// Its half of the translation of embeddings; `None` for a vendor that has none.
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
         None
     }
 

@@ -6,6 +6,7 @@
 //! keys survive.
 
 mod answer;
+mod embedding;
 mod event;
 mod part;
 mod request;
@@ -16,6 +17,7 @@ use std::borrow::Cow;
 use serde_json::value::RawValue;
 
 pub use answer::{Answer, Finish, Usage};
+pub use embedding::{EmbeddingAnswer, EmbeddingRequest, Purpose, Vector};
 pub use event::{Event, PartStart};
 pub use part::{
     CacheMark, Media, MediaSource, Part, PartBody, Place, Proof, Reasoning, ToolCall, ToolResult,

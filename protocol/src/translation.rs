@@ -9,6 +9,7 @@
 
 pub(crate) mod custom;
 pub(crate) mod document;
+pub mod embeddings;
 mod exchange;
 pub(crate) mod extent;
 mod fit;

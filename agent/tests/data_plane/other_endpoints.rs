@@ -5,12 +5,11 @@ use crate::gateway::{Agent, Document};
 use crate::upstream::{Script, Step, Upstream, json};
 use http::Method;
 
-const ALL: [(&str, &str); 8] = [
+const ALL: [(&str, &str); 7] = [
     ("openai", "/v1/moderations"),
     ("openai", "/v1/images/generations"),
     ("openai", "/v1/audio/speech"),
     ("openai", "/v1/rerank"),
-    ("cohere", "/v2/embed"),
     ("cohere", "/v2/rerank"),
     ("responses", "/v1/responses/compact"),
     ("responses", "/v1/responses/input_tokens"),

@@ -1,5 +1,7 @@
 //! Cohere's chat, version 2, and the other endpoints of this version.
 
+mod translation;
+
 use std::borrow::Cow;
 
 use lanekeeper_model::gateway::ErrorMeaning;
@@ -14,12 +16,11 @@ use crate::json::filled::{filled, parsed};
 use crate::path;
 use crate::reading::{AnswerReading, End, FrameReading, UsageNames};
 use crate::sse::plain::{kind_first, lone_data, run_of, without};
+use crate::translation::Translator;
+use crate::translation::embeddings::Embedder;
 
 /// What is passed through.
-const OTHERS: &[OtherEndpoint] = &[
-    OtherEndpoint::document("embed"),
-    OtherEndpoint::document("rerank"),
-];
+const OTHERS: &[OtherEndpoint] = &[OtherEndpoint::document("rerank")];
 
 /// The vendor.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub(super) struct Cohere;
 impl Dialect {
     /// `POST /v2/chat`.
     pub const COHERE: Self = Self::new(&Cohere, Operation::Chat);
+    /// `POST /v2/embed`.
+    pub const COHERE_EMBED: Self = Self::new(&Cohere, Operation::Embeddings);
 }
 
 impl Vendor for Cohere {
@@ -44,7 +47,7 @@ impl Vendor for Cohere {
     }
 
     fn operations(&self) -> &'static [Operation] {
-        &[Operation::Chat]
+        &[Operation::Chat, Operation::Embeddings]
     }
 
     fn others(&self) -> &'static [OtherEndpoint] {
@@ -52,10 +55,10 @@ impl Vendor for Cohere {
     }
 
     fn route<'a>(&self, path: &'a str) -> Option<(Operation, Option<Cow<'a, str>>)> {
-        let operation = if path == "/v2/chat" {
-            Operation::Chat
-        } else {
-            super::other(OTHERS, "v2", path)?
+        let operation = match path {
+            "/v2/chat" => Operation::Chat,
+            "/v2/embed" => Operation::Embeddings,
+            _ => super::other(OTHERS, "v2", path)?,
         };
         Some((operation, None))
     }
@@ -67,6 +70,7 @@ impl Vendor for Cohere {
     fn endpoint(&self, base: &str, operation: Operation, _model: &str) -> String {
         let operation = match operation {
             Operation::Other(place) => super::other_path(OTHERS, place),
+            Operation::Embeddings | Operation::EmbeddingsBatch => "embed",
             _ => "chat",
         };
         path::below(base, "v2", operation)
@@ -106,8 +110,22 @@ impl Vendor for Cohere {
     }
 
     fn answer(&self, operation: Operation, document: &Fields<'_>) -> Option<AnswerReading> {
-        if let Operation::Other(_) = operation {
-            return Some(AnswerReading::Good);
+        match operation {
+            Operation::Other(_) => return Some(AnswerReading::Good),
+            // A list of vectors, or one for each type.
+            Operation::Embeddings | Operation::EmbeddingsBatch => {
+                let embeddings = document.get("embeddings")?;
+                let is_filled = match parsed::<Fields<'_>>(Some(embeddings)) {
+                    Some(kinds) => kinds.iter().any(|(_, vectors)| filled(Some(vectors))),
+                    None => filled(Some(embeddings)),
+                };
+                return Some(if is_filled {
+                    AnswerReading::Good
+                } else {
+                    AnswerReading::Malformed
+                });
+            }
+            _ => {}
         }
         answer(document.get("message"), document.get("finish_reason"))
     }
@@ -141,6 +159,14 @@ impl Vendor for Cohere {
             "delta": {"finish_reason": "ERROR", "error": kind.message()},
         });
         format!("event: message-end\ndata: {data}\n\n")
+    }
+
+    fn translator(&self) -> Option<&'static dyn Translator> {
+        Some(&Self)
+    }
+
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
+        Some(&Self)
     }
 
     fn model_entry(&self, name: &str) -> Value {

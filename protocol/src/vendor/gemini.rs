@@ -22,6 +22,7 @@ use crate::path;
 use crate::reading::{AnswerReading, End, ErrorDetails, FrameReading, UsageNames};
 use crate::sse::plain::{Word, lone_data, run_of, without};
 use crate::translation::Translator;
+use crate::translation::embeddings::Embedder;
 
 /// Every request of Google's packages has it, unless the key is in the query.
 const KEY_HEADER: &str = "x-goog-api-key";
@@ -300,6 +301,10 @@ impl Vendor for Gemini {
     }
 
     fn translator(&self) -> Option<&'static dyn Translator> {
+        Some(&translation::GeminiTranslator)
+    }
+
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&translation::GeminiTranslator)
     }
 

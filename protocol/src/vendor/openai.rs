@@ -18,6 +18,7 @@ use crate::json::filled::{filled, parsed};
 use crate::path;
 use crate::reading::{AnswerReading, End, FrameReading, UsageNames};
 use crate::translation::Translator;
+use crate::translation::embeddings::Embedder;
 
 /// What is passed through.
 const OTHERS: &[OtherEndpoint] = &[
@@ -205,6 +206,10 @@ impl Vendor for OpenAi {
     }
 
     fn translator(&self) -> Option<&'static dyn Translator> {
+        Some(&Self)
+    }
+
+    fn embedder(&self) -> Option<&'static dyn Embedder> {
         Some(&Self)
     }
 

@@ -9,7 +9,10 @@
 )]
 
 mod chat_to_responses;
+mod cohere;
+mod embeddings;
 mod harness;
+mod page;
 mod properties;
 mod responses_to_chat;
 mod streams;

@@ -12,7 +12,13 @@ use proptest::prelude::*;
 
 use crate::harness::{Folded, facts, frames_of, normal, translator};
 
-const DIALECTS: &[Protocol] = &[Protocol::Openai, Protocol::Responses];
+const DIALECTS: &[Protocol] = &[
+    Protocol::Openai,
+    Protocol::Responses,
+    Protocol::Anthropic,
+    Protocol::Gemini,
+    Protocol::Cohere,
+];
 
 /// Text with everything that JSON escapes.
 fn text() -> impl Strategy<Value = String> {

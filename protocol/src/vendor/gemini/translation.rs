@@ -3,6 +3,7 @@
 mod answer_reader;
 mod answer_writer;
 mod calls;
+mod embeddings;
 mod finish;
 mod members;
 mod parts;

@@ -3,6 +3,7 @@
 mod answer_reader;
 mod answer_writer;
 mod content;
+mod embeddings;
 mod request_reader;
 mod request_writer;
 mod stream_reader;
