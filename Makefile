@@ -9,16 +9,18 @@ TEST_THREADS := $(shell echo $$((3 * $$(nproc))))
 SOAK_SECONDS := 300
 SOAK_SEEDS := 300
 
-.PHONY: help run test soak fuzz bench bench-fleet lint audit fmt web setup setup-bench clean
+.PHONY: help run test soak fuzz bench bench-fleet lint audit fmt web web-check setup setup-bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## build and start the demonstration: control plane, three agents, simulated providers, traffic
+	@echo "The first build takes three to five minutes on two cores, later ones seconds."
+	scripts/build-web.sh --if-node
 	cargo build --locked --bin lanekeeper
 	exec target/debug/lanekeeper demo
 
-test: setup ## install what the tests need when it is missing, then run every test
+test: setup web-check ## install what the tests need when it is missing, then run every test
 	cargo build --locked --workspace --all-targets
 	RUST_TEST_THREADS=$(TEST_THREADS) cargo test --locked --workspace
 
@@ -61,8 +63,11 @@ bench-fleet: ## measure the control plane with simulated fleets beside its gates
 	cargo build --locked --profile dist --bin lanekeeper
 	$(PYTHON) tests/bench/fleet.py
 
-web: ## the page is plain files embedded by cargo; this checks that they are complete
-	cargo test --locked -p lanekeeper-dashboard-api page
+web: ## build the page, which cargo embeds; needs Node 20.19
+	scripts/build-web.sh
+
+web-check: web ## types, lint and unit tests of the page
+	cd web && npm run --silent check && npm test --silent
 
 setup: ## Debian packages and the clients from PyPI and npm that the tests need
 	scripts/install-test-needs.sh $(VENV)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs what the tests start or call and this machine lacks: PostgreSQL, Redis, kubectl, and the
+# Installs what the tests start or call and this machine lacks: PostgreSQL, Redis, kubectl, Chromium, and the
 # vendors' Python clients in a virtual environment of the repository, Node and the clients from npm in a
 # folder of it. Does nothing when all is there.
 set -euo pipefail
@@ -14,6 +14,8 @@ command -v kubectl >/dev/null || missing+=(kubernetes-client)
 command -v cc >/dev/null || missing+=(gcc)
 command -v node >/dev/null || missing+=(nodejs)
 command -v npm >/dev/null || missing+=(npm)
+command -v chromium >/dev/null || missing+=(chromium)
+[ -d /usr/share/fonts/truetype/dejavu ] || missing+=(fonts-dejavu-core)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 if [ ${#missing[@]} -gt 0 ]; then
   as_root=()

@@ -139,9 +139,10 @@ pub(crate) fn table() -> Vec<Route> {
         read(Access::Public, routes!(session::sign_in)),
         read(Access::Public, routes!(session::sign_out)),
     ];
+    let addresses = page::ADDRESSES.map(|address| public(address, get(page::document)));
     let open = [
-        public("/", get(page::index)),
         public("/assets/{name}", get(page::asset)),
+        public("/icon.svg", get(page::icon)),
         public("/docs", get(openapi::docs_root)),
         public("/docs/", get(openapi::docs_index)),
         public("/docs/{*file}", get(openapi::docs_file)),
@@ -157,6 +158,7 @@ pub(crate) fn table() -> Vec<Route> {
         .chain(rollouts)
         .chain(overrides)
         .chain(access)
+        .chain(addresses)
         .chain(open)
         .collect()
 }

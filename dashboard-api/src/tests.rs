@@ -16,6 +16,7 @@ mod fleet;
 mod idempotency;
 mod large_bodies;
 mod overrides;
+mod page;
 mod pools;
 mod problems;
 mod races;

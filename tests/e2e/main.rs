@@ -22,6 +22,7 @@ mod managing;
 mod metrics;
 mod node_packages;
 mod overrides;
+mod page;
 mod provider_breaker;
 mod recovery;
 mod replicas;

@@ -15,7 +15,7 @@ const called = [];
 const installed = createRequire(`${process.env.NODE_CLIENTS}/package.json`);
 const load = async (module) => (await import(pathToFileURL(installed.resolve(module)).href)).default;
 
-/** The one tool: tells the word that lies at a place. */
+/** The one tool: says the word that lies at a place. */
 function lookUp(text) {
   const { place } = JSON.parse(text);
   called.push(place);

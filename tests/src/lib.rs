@@ -2,6 +2,7 @@
 //! folder of their own, killed when the test ends.
 
 mod binary;
+mod browser;
 mod cluster;
 mod command;
 mod eventually;
@@ -15,6 +16,7 @@ mod python;
 mod scripted;
 
 pub use binary::{repository, target_folder};
+pub use browser::{pictures, play};
 pub use cluster::{Cluster, GATEWAY, Written};
 pub use command::command;
 pub use eventually::{LIVENESS, eventually, holds_for};

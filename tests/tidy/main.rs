@@ -10,6 +10,9 @@ mod words;
 use lanekeeper_tests::repository;
 use std::path::{Path, PathBuf};
 
+/// Made anew by each build of the page, and not checked in.
+const GENERATED: &str = "schema.d.ts";
+
 /// All files of the repository, tracked or new, whose names end in one of `endings`.
 fn files(endings: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -23,10 +26,10 @@ fn files(endings: &[&str]) -> Vec<PathBuf> {
                 .unwrap_or_default();
             if path.is_dir()
                 && !name.starts_with('.')
-                && !["target", "bench-results"].contains(&name)
+                && !["target", "bench-results", "node_modules", "built"].contains(&name)
             {
                 folders.push(path);
-            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+            } else if name != GENERATED && endings.iter().any(|ending| name.ends_with(ending)) {
                 found.push(path);
             }
         }

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_page_waits_for_heartbeats_as_often_as_they_come() {
-        let page = include_str!("../../page/fleet.js");
+        let page = include_str!("../../../web/src/live/stream.ts");
         let line = format!("const HEARTBEAT_MS = {};", HEARTBEAT.as_millis());
         assert!(page.contains(&line), "the page does not say: {line}");
         assert!(page.contains("addEventListener(\"heartbeat\""));
