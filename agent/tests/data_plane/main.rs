@@ -51,6 +51,7 @@ mod strategies;
 mod streams;
 mod telling;
 mod traces;
+mod translated;
 mod transport;
 mod tripping;
 mod usability;
