@@ -2,10 +2,13 @@
 //! first content and after it, and what cannot be said there.
 
 use crate::caller::{Ask, Got};
-use crate::dialects::{ALL, ANTHROPIC, COHERE, Dialect, GEMINI, OPENAI, RESPONSES, ended};
+use crate::dialects::{ANTHROPIC, Dialect, GEMINI, OPENAI, RESPONSES, ended};
 use crate::gateway::Agent;
 use crate::upstream::{Upstream, answer, chunk, json, stream_head};
 use serde_json::{Value, json as value};
+
+/// Those that are translated.
+const ALL: [&Dialect; 4] = [&OPENAI, &RESPONSES, &ANTHROPIC, &GEMINI];
 
 /// A pool of these lanes, named by their place: `a`, `b`; the first one has nearly all the weight.
 fn document(lanes: &[(&Dialect, &Upstream)], pool: &str) -> String {
@@ -67,8 +70,6 @@ fn text(dialect: &Dialect, got: &Got, stream: bool) -> String {
             ("anthropic", false) => at("/content/0/text"),
             ("anthropic", true) => at("/delta/text"),
             ("gemini", _) => at("/candidates/0/content/parts/0/text"),
-            ("cohere", false) => at("/message/content/0/text"),
-            ("cohere", true) => at("/delta/message/content/text"),
             other => panic!("no dialect: {other:?}"),
         }
     };
@@ -117,8 +118,7 @@ async fn a_lane_that_fails_before_content_is_replaced_by_one_of_another_vendor()
         (&OPENAI, &OPENAI, &ANTHROPIC),
         (&ANTHROPIC, &ANTHROPIC, &OPENAI),
         (&RESPONSES, &ANTHROPIC, &GEMINI),
-        (&GEMINI, &OPENAI, &COHERE),
-        (&COHERE, &GEMINI, &RESPONSES),
+        (&GEMINI, &OPENAI, &RESPONSES),
     ] {
         for stream in [false, true] {
             let fault = if stream {
@@ -171,7 +171,7 @@ async fn a_lanes_refusal_reaches_the_caller_in_its_dialect() {
     let body = r#"{"error":{"message":"top_p is odd","type":"invalid_request_error","code":null}}"#;
     let upstream = Upstream::start(json(400, body)).await;
     let agent = Agent::start(&document(&[(&OPENAI, &upstream)], "")).await;
-    for caller in [&ANTHROPIC, &GEMINI, &COHERE, &RESPONSES] {
+    for caller in [&ANTHROPIC, &GEMINI, &RESPONSES] {
         let got = ask(caller, false).send(agent.address).await;
         assert_eq!(got.status, 400, "{got:?}");
         assert!(got.body.contains("top_p is odd"), "{got:?}");
@@ -258,7 +258,11 @@ async fn answers_that_cannot_be_read_are_the_lanes_failure() {
     for broken in [
         json(200, r#"{"content": 5}"#),
         json(200, "<html>"),
-        answer(200, &[("content-type", "application/json")], "{\"content\":["),
+        answer(
+            200,
+            &[("content-type", "application/json")],
+            "{\"content\":[",
+        ),
     ] {
         let upstream = Upstream::start(broken).await;
         let lanes = [(&ANTHROPIC, &upstream), (&OPENAI, &good)];

@@ -28,7 +28,7 @@ struct Message<'a> {
 }
 
 /// A block. Those of kinds that are none of ours may have anything under these names.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Block<'a> {
     #[serde(rename = "type", borrow)]
     pub(super) kind: Text<'a>,
@@ -46,6 +46,16 @@ pub(super) struct Block<'a> {
     pub(super) name: Option<&'a RawValue>,
     #[serde(borrow)]
     pub(super) input: Option<&'a RawValue>,
+}
+
+impl Block<'_> {
+    /// The beginning of a block of text.
+    pub(super) fn of_text() -> Self {
+        Self {
+            kind: Text("text".into()),
+            ..Self::default()
+        }
+    }
 }
 
 /// The text in a member; empty when it is something else.

@@ -21,6 +21,8 @@ pub(super) struct Reader {
     is_over: bool,
     counts: Counts,
     open: Vec<Open>,
+    /// Indexes of blocks that have begun and that callers have no place for.
+    passed_over: Vec<u64>,
     next_part: usize,
 }
 
@@ -176,7 +178,10 @@ impl Reader {
                 },
                 Cow::Borrowed(""),
             ),
-            _ => return,
+            _ => {
+                self.passed_over.push(index);
+                return;
+            }
         };
         let is_call = matches!(start, PartStart::ToolCall { .. });
         let is_redacted = block.kind.0 == "redacted_thinking";
@@ -203,6 +208,10 @@ impl Reader {
     }
 
     fn delta(&mut self, index: u64, delta: &Delta<'_>, sink: &mut dyn FnMut(Event<'_>)) {
+        if self.is_unannounced(index, delta) {
+            self.start(None, sink);
+            self.block(index, &Block::of_text(), sink);
+        }
         let Some(open) = self.open.iter_mut().find(|open| open.index == index) else {
             return;
         };
@@ -222,6 +231,15 @@ impl Reader {
             let part = open.part;
             sink(Event::Piece { part, text: piece });
         }
+    }
+
+    /// True for text of a block that no event began, as some servers send it.
+    fn is_unannounced(&self, index: u64, delta: &Delta<'_>) -> bool {
+        let is_text = { delta.kind.as_ref() }.is_some_and(|kind| kind.0 == "text_delta");
+        is_text
+            && !self.has_finished
+            && !self.passed_over.contains(&index)
+            && self.open.iter().all(|open| open.index != index)
     }
 
     fn finish(&mut self, delta: Delta<'_>, sink: &mut dyn FnMut(Event<'_>)) {
