@@ -171,7 +171,12 @@ async fn gemini_cli(agent: &str, home: &Path, work: &Path) -> anyhow::Result<Out
     run_npm_program("gemini", &arguments, &environment, home, work).await
 }
 
+/// On lanes of its own protocol.
 async fn finishes(client: CodingAgent, trouble: Trouble) {
+    finishes_on(client, [client.protocol(); 2], trouble).await;
+}
+
+async fn finishes_on(client: CodingAgent, lanes_speak: [&str; 2], trouble: Trouble) {
     let folder = tempfile::tempdir().unwrap();
     let (home, work) = (folder.path().join("home"), folder.path().join("work"));
     std::fs::create_dir(&home).unwrap();
@@ -182,13 +187,13 @@ async fn finishes(client: CodingAgent, trouble: Trouble) {
         {"tool_calls": [client.shell(WRITE)]},
         {"text": LAST_TEXT},
     ]});
-    let lanes = ScriptedLanes::start(folder.path(), client.protocol(), &script, trouble.fault())
+    let lanes = ScriptedLanes::start(folder.path(), lanes_speak, &script, trouble.fault())
         .await
         .unwrap();
     let output = client.run(&lanes.url(), &home, &work).await;
     let said = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    let seen = format!("{client:?} {trouble:?}: {said}\n{errors}");
+    let seen = format!("{client:?} on {lanes_speak:?} {trouble:?}: {said}\n{errors}");
     assert!(output.status.success(), "{seen}");
     assert!(said.contains(LAST_TEXT), "{seen}");
     let written = std::fs::read_to_string(work.join("leaf.txt")).unwrap_or_default();
@@ -216,7 +221,7 @@ async fn codex_finishes_its_task() {
 async fn codex_falls_back_from_web_sockets_and_compresses() {
     let folder = tempfile::tempdir().unwrap();
     let script = json!({"turns": [{"text": LAST_TEXT}]});
-    let lanes = ScriptedLanes::start(folder.path(), "responses", &script, None)
+    let lanes = ScriptedLanes::start(folder.path(), ["responses"; 2], &script, None)
         .await
         .unwrap();
     let upgrade = http_client()
@@ -248,4 +253,30 @@ async fn gemini_cli_finishes_its_task() {
     for trouble in TROUBLES {
         finishes(CodingAgent::GeminiCli, trouble).await;
     }
+}
+
+/// The protocols that a client is moved to when its own vendor's lane dies.
+const VENDORS: [&str; 5] = ["openai", "responses", "anthropic", "gemini", "cohere"];
+
+/// The first lane, of the client's own vendor, dies before every answer; the other lane, of another
+/// vendor, serves all turns.
+async fn finishes_at_every_other_vendor(client: CodingAgent) {
+    for other in VENDORS.into_iter().filter(|it| *it != client.protocol()) {
+        finishes_on(client, [client.protocol(), other], Trouble::Dies).await;
+    }
+}
+
+#[tokio::test]
+async fn claude_code_does_not_notice_that_its_vendor_is_down() {
+    finishes_at_every_other_vendor(CodingAgent::ClaudeCode).await;
+}
+
+#[tokio::test]
+async fn codex_does_not_notice_that_its_vendor_is_down() {
+    finishes_at_every_other_vendor(CodingAgent::Codex).await;
+}
+
+#[tokio::test]
+async fn gemini_cli_does_not_notice_that_its_vendor_is_down() {
+    finishes_at_every_other_vendor(CodingAgent::GeminiCli).await;
 }

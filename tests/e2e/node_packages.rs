@@ -15,7 +15,7 @@ const CONVERSATIONS: [(&str, &str); 6] = [
     ("anthropic-stream", "anthropic"),
 ];
 
-async fn finishes(conversation: &str, protocol: &str, trouble: Trouble) {
+async fn finishes(conversation: &str, protocols: [&str; 2], trouble: Trouble) {
     let folder = tempfile::tempdir().unwrap();
     let script = json!({"turns": [
         {
@@ -28,7 +28,7 @@ async fn finishes(conversation: &str, protocol: &str, trouble: Trouble) {
         ]},
         {"text": "The word is heron."},
     ]});
-    let lanes = ScriptedLanes::start(folder.path(), protocol, &script, trouble.fault())
+    let lanes = ScriptedLanes::start(folder.path(), protocols, &script, trouble.fault())
         .await
         .unwrap();
     let output = run_npm_package(conversation, &lanes.url()).await.unwrap();
@@ -46,12 +46,23 @@ async fn finishes(conversation: &str, protocol: &str, trouble: Trouble) {
 
 async fn all_finish(trouble: Trouble) {
     let conversations = CONVERSATIONS.iter();
-    join_all(conversations.map(|(name, protocol)| finishes(name, protocol, trouble))).await;
+    join_all(conversations.map(|(name, protocol)| finishes(name, [protocol; 2], trouble))).await;
 }
 
 #[tokio::test]
 async fn every_package_from_npm_finishes_its_turns_with_tool_calls() {
     for trouble in TROUBLES {
         all_finish(trouble).await;
+    }
+}
+
+#[tokio::test]
+async fn every_package_from_npm_finishes_its_turns_at_every_other_vendor() {
+    for other in ["openai", "responses", "anthropic", "gemini", "cohere"] {
+        let conversations = CONVERSATIONS.iter().filter(|(_, own)| *own != other);
+        let finish = |(name, own): &(&'static str, &'static str)| {
+            finishes(name, [*own, other], Trouble::Dies)
+        };
+        join_all(conversations.map(finish)).await;
     }
 }

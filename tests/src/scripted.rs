@@ -29,15 +29,15 @@ pub struct LaneCall {
 }
 
 impl ScriptedLanes {
-    /// Starts both with lanes of `protocol`; `fault` (as `POST /faults` takes it) is the first
-    /// lane's.
+    /// Starts both. The first lane speaks the first of `protocols`, the second the other; `fault` (as
+    /// `POST /faults` takes it) is the first lane's.
     ///
     /// # Errors
     ///
     /// When a process does not start, or the fault is refused.
     pub async fn start(
         folder: &Path,
-        protocol: &str,
+        protocols: [&str; 2],
         script: &Value,
         fault: Option<Value>,
     ) -> anyhow::Result<Self> {
@@ -60,15 +60,21 @@ impl ScriptedLanes {
                 set.text().await?
             );
         }
-        let lane = json!({"provider": protocol});
-        let document = json!({
-            "gateway": "alone",
-            "providers": {protocol: {
+        let provider_of = |protocol: &str| {
+            json!({
                 "protocol": protocol,
                 "base_url": format!("{}/{protocol}", provider.url("sim-provider")),
                 "api_key": null,
-            }},
-            "models": {FIRST_LANE: lane, "second": lane},
+            })
+        };
+        let [first, second] = protocols;
+        // Where both are the same, the second entry takes the place of the first.
+        let mut providers = json!({first: provider_of(first)});
+        providers[second] = provider_of(second);
+        let document = json!({
+            "gateway": "alone",
+            "providers": providers,
+            "models": {FIRST_LANE: {"provider": first}, "second": {"provider": second}},
             "pools": {SCRIPTED_POOL: {"members": [{"target": FIRST_LANE}, {"target": "second"}]}},
         });
         let file = folder.join("document.json");
