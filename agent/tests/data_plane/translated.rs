@@ -2,13 +2,10 @@
 //! first content and after it, and what cannot be said there.
 
 use crate::caller::{Ask, Got};
-use crate::dialects::{ANTHROPIC, Dialect, GEMINI, OPENAI, RESPONSES, ended};
+use crate::dialects::{ALL, ANTHROPIC, COHERE, Dialect, GEMINI, OPENAI, RESPONSES, ended};
 use crate::gateway::Agent;
 use crate::upstream::{Upstream, answer, chunk, json, stream_head};
 use serde_json::{Value, json as value};
-
-/// Those that are translated.
-const ALL: [&Dialect; 4] = [&OPENAI, &RESPONSES, &ANTHROPIC, &GEMINI];
 
 /// A pool of these lanes, named by their place: `a`, `b`; the first one has nearly all the weight.
 fn document(lanes: &[(&Dialect, &Upstream)], pool: &str) -> String {
@@ -69,6 +66,8 @@ fn text(dialect: &Dialect, got: &Got, stream: bool) -> String {
                 .flatten(),
             ("anthropic", false) => at("/content/0/text"),
             ("anthropic", true) => at("/delta/text"),
+            ("cohere", false) => at("/message/content/0/text"),
+            ("cohere", true) => at("/delta/message/content/text"),
             ("gemini", _) => at("/candidates/0/content/parts/0/text"),
             other => panic!("no dialect: {other:?}"),
         }
@@ -118,7 +117,8 @@ async fn a_lane_that_fails_before_content_is_replaced_by_one_of_another_vendor()
         (&OPENAI, &OPENAI, &ANTHROPIC),
         (&ANTHROPIC, &ANTHROPIC, &OPENAI),
         (&RESPONSES, &ANTHROPIC, &GEMINI),
-        (&GEMINI, &OPENAI, &RESPONSES),
+        (&GEMINI, &OPENAI, &COHERE),
+        (&COHERE, &GEMINI, &RESPONSES),
     ] {
         for stream in [false, true] {
             let fault = if stream {
@@ -171,7 +171,7 @@ async fn a_lanes_refusal_reaches_the_caller_in_its_dialect() {
     let body = r#"{"error":{"message":"top_p is odd","type":"invalid_request_error","code":null}}"#;
     let upstream = Upstream::start(json(400, body)).await;
     let agent = Agent::start(&document(&[(&OPENAI, &upstream)], "")).await;
-    for caller in [&ANTHROPIC, &GEMINI, &RESPONSES] {
+    for caller in [&ANTHROPIC, &GEMINI, &COHERE, &RESPONSES] {
         let got = ask(caller, false).send(agent.address).await;
         assert_eq!(got.status, 400, "{got:?}");
         assert!(got.body.contains("top_p is odd"), "{got:?}");
