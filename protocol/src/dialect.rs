@@ -343,6 +343,20 @@ impl Dialect {
         }
     }
 
+    /// True when lanes of `lane`, another vendor, can be asked this in translation.
+    #[must_use]
+    pub fn reaches(self, lane: &dyn Vendor) -> bool {
+        match self.operation {
+            Operation::Chat | Operation::ChatStream => {
+                self.vendor.translator().is_some() && lane.translator().is_some()
+            }
+            Operation::Embeddings | Operation::EmbeddingsBatch => {
+                self.vendor.embedder().is_some() && lane.embedder().is_some()
+            }
+            _ => false,
+        }
+    }
+
     /// True when the answer may be an event stream.
     #[must_use]
     pub fn can_stream(self) -> bool {

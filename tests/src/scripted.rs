@@ -29,8 +29,8 @@ pub struct LaneCall {
 }
 
 impl ScriptedLanes {
-    /// Starts both. The first lane speaks the first of `protocols`, the second the other; `fault` (as
-    /// `POST /faults` takes it) is the first lane's.
+    /// Starts both. The first lane speaks the first of `protocols`, the second the other; `fault`
+    /// (as `POST /faults` takes it) is the first lane's.
     ///
     /// # Errors
     ///

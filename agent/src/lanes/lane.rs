@@ -7,7 +7,7 @@ use crate::lanes::provider::Provider;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::LaneName;
 use lanekeeper_model::gateway::{Accepts, Timeouts};
-use lanekeeper_protocol::Dialect;
+use lanekeeper_protocol::{Dialect, vendor};
 use state::LaneState;
 use std::sync::Arc;
 
@@ -22,8 +22,6 @@ pub(crate) struct Lane {
     pub(crate) accepts: Accepts,
     /// What a translated request asks for where its protocol demands a limit and its caller gave none.
     pub(crate) max_output_tokens: u64,
-    /// It can be asked in translation.
-    pub(crate) is_translated: bool,
     pub(crate) timeouts: Timeouts,
     /// The lane's name as an answer's header.
     pub(crate) header: HeaderValue,
@@ -37,6 +35,11 @@ impl Lane {
     /// The lane's name.
     pub(crate) fn name(&self) -> &LaneName {
         self.state.name()
+    }
+
+    /// True when what a caller of `dialect` asks can be put to it in translation.
+    pub(crate) fn is_reached_by(&self, dialect: Dialect) -> bool {
+        dialect.reaches(vendor(self.provider.protocols.primary()))
     }
 
     /// The upstream path and query of `dialect`.

@@ -16,6 +16,7 @@ use lanekeeper_model::gateway::{
     Affinity, Failover, OnAuthDown, OnExhausted, Protocol, Strategy, Timeouts, UpstreamCredentials,
 };
 use lanekeeper_model::{PoolName, PoolTotals};
+use lanekeeper_protocol::Dialect;
 use parking_lot::Mutex;
 use rotation::Rotation;
 pub(crate) use select::{Chosen, Demand, Exhaustion};
@@ -190,9 +191,13 @@ impl Pool {
                 .any(|member| !member.lane.provider.protocols.speaks(protocol))
     }
 
-    /// True when some member can be asked in translation.
-    pub(crate) fn is_translated(&self) -> bool {
-        self.translates && self.members.iter().any(|member| member.lane.is_translated)
+    /// True when some member can be asked in translation what a caller of `dialect` asks.
+    pub(crate) fn is_reached_by(&self, dialect: Dialect) -> bool {
+        self.translates
+            && self
+                .members
+                .iter()
+                .any(|member| member.lane.is_reached_by(dialect))
     }
 
     /// True when some member speaks `protocol`.

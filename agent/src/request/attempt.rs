@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use outbound::{Asked, Outbound};
 pub(crate) use passage::Passage;
-pub(crate) use translation::{Translation, of_caller};
+pub(crate) use translation::Translation;
 
 /// Most bytes of an answer held back before the commit point; beyond it they go to the caller,
 /// whatever they are.

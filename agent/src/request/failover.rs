@@ -193,7 +193,7 @@ impl Route<'_> {
 
     fn demand(&self, in_turn: bool) -> Demand<'_> {
         Demand {
-            protocol: self.job.asked.dialect.protocol(),
+            dialect: self.job.asked.dialect,
             translates: self.translates(),
             tried: &self.progress.tried,
             larger_than: self.progress.larger_than,
@@ -283,9 +283,7 @@ impl Route<'_> {
 
     /// True when lanes of other protocols may serve. A caller's own credential means nothing to them.
     fn translates(&self) -> bool {
-        self.pool.translates
-            && !self.passes_credential()
-            && attempt::of_caller(self.job.asked.dialect).is_some()
+        self.pool.translates && !self.passes_credential()
     }
 
     /// A further guard on the same lane, after a wait of full jitter.

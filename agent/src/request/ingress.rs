@@ -16,7 +16,7 @@ use crate::lanes::pool::Pool;
 use crate::lanes::snapshot::Snapshot;
 use crate::observe::metrics::RequestOutcome;
 use crate::observe::trace::RequestTrace;
-use crate::request::attempt::{self, Asked};
+use crate::request::attempt::Asked;
 use crate::request::failover::{self, Job};
 use crate::request::guard::RequestGuard;
 use crate::request::reply::{self, Body, RequestId};
@@ -403,7 +403,8 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
 
 /// What lanes of the caller's own protocol get, where the body holds what translations wrote.
 fn cleaned(pool: &Pool, body: &Bytes, dialect: Dialect) -> Option<Box<(Bytes, ModelPlaces)>> {
-    if !pool.mixes(dialect.protocol()) || attempt::of_caller(dialect).is_none() {
+    let is_chat = matches!(dialect.operation(), Operation::Chat | Operation::ChatStream);
+    if !is_chat || !pool.mixes(dialect.protocol()) {
         return None;
     }
     let cleaned = marks::taken_off(body);
@@ -442,8 +443,7 @@ fn resolve(
 ) -> Result<Arc<Pool>, ErrorKind> {
     let pool = of_caller(snapshot, caller, model)?;
     let falls_back = matches!(pool.on_exhausted, OnExhausted::FallbackPool(_));
-    let is_translated = pool.is_translated() && attempt::of_caller(dialect).is_some();
-    if !pool.speaks(dialect.protocol()) && !is_translated && !falls_back {
+    if !pool.speaks(dialect.protocol()) && !pool.is_reached_by(dialect) && !falls_back {
         return Err(ErrorKind::BadRequest {
             message: format!(
                 "No lane of \"{model}\" speaks {}, and this operation is not translated. Use a \

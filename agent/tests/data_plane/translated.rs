@@ -1,7 +1,7 @@
 //! Callers of every dialect on lanes of every other protocol: whole and streaming, failing before the
 //! first content and after it, and what cannot be said there.
 
-use crate::caller::{Ask, Got};
+use crate::caller::{Ask, Got, chat};
 use crate::dialects::{ALL, ANTHROPIC, COHERE, Dialect, GEMINI, OPENAI, RESPONSES, ended};
 use crate::gateway::Agent;
 use crate::upstream::{Upstream, answer, chunk, json, stream_head};
@@ -271,5 +271,49 @@ async fn answers_that_cannot_be_read_are_the_lanes_failure() {
         assert_eq!(got.status, 200, "{got:?}");
         assert_eq!(got.header("x-lanekeeper-lane"), Some("b"), "{got:?}");
         assert_eq!(text(&RESPONSES, &got, false), "hello");
+    }
+}
+
+/// Each with the answer that its lanes give to two texts.
+const EMBEDDERS: [(&str, &str, &str, &str); 3] = [
+    (
+        "openai",
+        "/v1/embeddings",
+        r#"{"model":"chat","input":["a","b"]}"#,
+        r#"{"object":"list","data":[{"object":"embedding","index":0,"embedding":[0.5,1.0]},{"object":"embedding","index":1,"embedding":[0.25,2.0]}],"model":"m","usage":{"prompt_tokens":2,"total_tokens":2}}"#,
+    ),
+    (
+        "gemini",
+        "/v1beta/models/chat:batchEmbedContents",
+        r#"{"requests":[{"model":"models/chat","content":{"parts":[{"text":"a"}]}},{"model":"models/chat","content":{"parts":[{"text":"b"}]}}]}"#,
+        r#"{"embeddings":[{"values":[0.5,1.0]},{"values":[0.25,2.0]}]}"#,
+    ),
+    (
+        "cohere",
+        "/v2/embed",
+        r#"{"model":"chat","texts":["a","b"],"input_type":"search_document","embedding_types":["float"]}"#,
+        r#"{"id":"e","embeddings":{"float":[[0.5,1.0],[0.25,2.0]]},"texts":["a","b"],"meta":{"billed_units":{"input_tokens":2}}}"#,
+    ),
+];
+
+#[tokio::test]
+async fn embeddings_reach_every_vendor_that_has_them() {
+    for (lane, _, _, vectors) in EMBEDDERS {
+        for (caller, path, question, _) in EMBEDDERS {
+            let upstream = Upstream::start(json(200, vectors)).await;
+            let speaks = ALL.into_iter().find(|it| it.protocol == lane).unwrap();
+            let agent = Agent::start(&document(&[(speaks, &upstream)], "")).await;
+            let got = chat("chat", false).at(path).body(question);
+            let got = got.send(agent.address).await;
+            assert_eq!(got.status, 200, "{caller} on {lane}: {got:?}");
+            let place = match caller {
+                "openai" => "/data/1/embedding/0",
+                "gemini" => "/embeddings/1/values/0",
+                _ => "/embeddings/float/1/0",
+            };
+            let document = got.json();
+            let number = document.pointer(place).and_then(Value::as_f64);
+            assert_eq!(number, Some(0.25), "{caller} on {lane}: {got:?}");
+        }
     }
 }

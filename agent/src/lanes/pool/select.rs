@@ -6,7 +6,8 @@ use super::{Member, Pool, affinity};
 use crate::lanes::attempt_guard::AttemptGuard;
 use crate::lanes::cells::CellSlot;
 use lanekeeper_breaker::{Admission, Refusal, RefusalReason, Selectable, State};
-use lanekeeper_model::gateway::{Protocol, Strategy, UpstreamCredentials};
+use lanekeeper_model::gateway::{Strategy, UpstreamCredentials};
+use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::error_body::Shortage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,8 +19,8 @@ pub(crate) const SATURATION_RETRY_AFTER: Duration = Duration::from_secs(2);
 /// What a request asks of a member.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Demand<'a> {
-    /// The caller's protocol.
-    pub(crate) protocol: Protocol,
+    /// What the caller speaks.
+    pub(crate) dialect: Dialect,
     /// Lanes that do not speak it may serve in translation.
     pub(crate) translates: bool,
     /// Lanes tried in this request, by their number in the snapshot.
@@ -377,8 +378,11 @@ enum Denied<'a> {
 impl Member {
     /// The lane speaks the caller's protocol, or may be asked in translation.
     fn is_understood(&self, demand: &Demand<'_>) -> bool {
-        self.lane.provider.protocols.speaks(demand.protocol)
-            || (demand.translates && self.lane.is_translated)
+        self.lane
+            .provider
+            .protocols
+            .speaks(demand.dialect.protocol())
+            || (demand.translates && self.lane.is_reached_by(demand.dialect))
     }
 
     /// The pool's cell and the provider's own, the stricter of the two.

@@ -191,7 +191,6 @@ fn compile_lane(
         upstream_model: lane.upstream_model.clone(),
         accepts: lane.accepts,
         max_output_tokens: lane.max_output_tokens,
-        is_translated: vendor(provider.protocols.primary()).translator().is_some(),
         timeouts: lane.timeouts,
         header: HeaderValue::from_str(&lane.name)
             .unwrap_or_else(|_| HeaderValue::from_static("unprintable")),

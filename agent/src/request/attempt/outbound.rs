@@ -81,7 +81,7 @@ impl<'a> Outbound<'a> {
 
     /// Frames of the lane's answer on their way to the caller.
     pub(super) fn passage(&self) -> Box<Passage> {
-        Box::new(Passage::new(self.translation.map(Translation::stream)))
+        Box::new(Passage::new(self.translation.and_then(Translation::stream)))
     }
 
     /// Most bytes of a whole answer that are held.

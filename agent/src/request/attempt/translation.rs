@@ -9,11 +9,12 @@ use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use http::response;
 use lanekeeper_breaker::CauseKind;
 use lanekeeper_protocol::coding::Codings;
+use lanekeeper_protocol::translation::embeddings::{self, EmbeddingExchange, TranslatedEmbeddings};
 use lanekeeper_protocol::translation::{
-    self, CallerFacts, Exchange, LaneFacts, Refusal, StreamTranslation, Translated, Translator,
+    self, CallerFacts, Exchange, LaneFacts, Losses, Refusal, StreamTranslation, Translated,
 };
 use lanekeeper_protocol::verdict::Verdict;
-use lanekeeper_protocol::{Dialect, Operation, error_body, relayed_error, vendor};
+use lanekeeper_protocol::{Dialect, Operation, Vendor, error_body, relayed_error, vendor};
 
 /// Longest whole answer that is translated: as much as the largest vendors let a model write, with
 /// pictures.
@@ -28,16 +29,23 @@ pub(crate) struct Translation {
     pub(crate) streams: bool,
     /// What was left out or changed, as a header of the answer.
     pub(crate) dropped: Option<HeaderValue>,
-    exchange: Exchange,
+    way: Way,
     caller: Dialect,
     request_id: RequestId,
 }
 
-/// The translator of a caller's dialect, where its operation can be translated.
-pub(crate) fn of_caller(dialect: Dialect) -> Option<&'static dyn Translator> {
-    match dialect.operation() {
-        Operation::Chat | Operation::ChatStream => dialect.vendor().translator(),
-        _ => None,
+/// What brings an answer back.
+enum Way {
+    Chat(Exchange),
+    Embeddings(EmbeddingExchange),
+}
+
+impl Way {
+    fn answer(&self, body: &[u8]) -> Option<Vec<u8>> {
+        match self {
+            Self::Chat(exchange) => exchange.answer(body),
+            Self::Embeddings(exchange) => exchange.answer(body),
+        }
     }
 }
 
@@ -57,7 +65,26 @@ impl Translation {
             return Ok(None);
         }
         let spoken = vendor(protocols.primary());
-        let (Some(from), Some(to)) = (of_caller(asked.dialect), spoken.translator()) else {
+        let is_chat = matches!(
+            asked.dialect.operation(),
+            Operation::Chat | Operation::ChatStream
+        );
+        let translation = if is_chat {
+            Self::of_chat(asked, lane, spoken, request_id)?
+        } else {
+            Self::of_embeddings(asked, lane, spoken, request_id)?
+        };
+        Ok(Some(Box::new(translation)))
+    }
+
+    fn of_chat(
+        asked: &Asked,
+        lane: &Lane,
+        spoken: &'static dyn Vendor,
+        request_id: &RequestId,
+    ) -> Result<Self, Refusal> {
+        let from = asked.dialect.vendor().translator();
+        let (Some(from), Some(to)) = (from, spoken.translator()) else {
             return Err(Refusal::untranslatable("model"));
         };
         let facts = CallerFacts {
@@ -82,21 +109,63 @@ impl Translation {
         } else {
             Operation::Chat
         };
-        let dropped = (!losses.is_empty()).then(|| HeaderValue::try_from(losses.header()));
-        Ok(Some(Box::new(Self {
+        Ok(Self {
             dialect: Dialect::new(spoken, operation),
             body: body.into(),
             streams,
-            dropped: dropped.and_then(Result::ok),
-            exchange,
+            dropped: header(&losses),
+            way: Way::Chat(exchange),
             caller: asked.dialect,
             request_id: request_id.clone(),
-        })))
+        })
+    }
+
+    fn of_embeddings(
+        asked: &Asked,
+        lane: &Lane,
+        spoken: &'static dyn Vendor,
+        request_id: &RequestId,
+    ) -> Result<Self, Refusal> {
+        let from = asked.dialect.vendor().embedder();
+        let (Some(from), Some(to)) = (from, spoken.embedder()) else {
+            return Err(Refusal::untranslatable("model"));
+        };
+        let TranslatedEmbeddings {
+            body,
+            losses,
+            exchange,
+        } = embeddings::embeddings(
+            from,
+            to,
+            &asked.body,
+            asked.model_name.clone(),
+            unique(),
+            &lane.upstream_model,
+        )?;
+        // The form for several texts, where there are two.
+        let batch = Operation::EmbeddingsBatch;
+        let operation = if spoken.operations().contains(&batch) {
+            batch
+        } else {
+            Operation::Embeddings
+        };
+        Ok(Self {
+            dialect: Dialect::new(spoken, operation),
+            body: body.into(),
+            streams: false,
+            dropped: header(&losses),
+            way: Way::Embeddings(exchange),
+            caller: asked.dialect,
+            request_id: request_id.clone(),
+        })
     }
 
     /// The caller's stream, at its start.
-    pub(super) fn stream(&self) -> StreamTranslation {
-        self.exchange.stream()
+    pub(super) fn stream(&self) -> Option<StreamTranslation> {
+        match &self.way {
+            Way::Chat(exchange) => Some(exchange.stream()),
+            Way::Embeddings(_) => None,
+        }
     }
 
     /// What a lane's answer is to the caller. Streams were translated frame by frame.
@@ -119,7 +188,7 @@ impl Translation {
             tracing::debug!("an answer is longer than is translated");
             return Attempted::Failed(Verdict::transient(CauseKind::BadBody), None);
         };
-        let translated = plain(&head, bytes).and_then(|plain| self.exchange.answer(&plain));
+        let translated = plain(&head, bytes).and_then(|plain| self.way.answer(&plain));
         match translated {
             Some(translated) => became(Answer {
                 head: json(head),
@@ -148,6 +217,10 @@ impl Translation {
             body: AnswerBody::Whole(body),
         }
     }
+}
+
+fn header(losses: &Losses) -> Option<HeaderValue> {
+    (!losses.is_empty()).then(|| HeaderValue::try_from(losses.header()).ok())?
 }
 
 /// The document without its content coding; `None` when it cannot be read.
