@@ -9,7 +9,9 @@ TEST_THREADS := $(shell echo $$((3 * $$(nproc))))
 SOAK_SECONDS := 300
 SOAK_SEEDS := 300
 
-.PHONY: help run test soak fuzz bench bench-fleet lint audit fmt web web-check setup setup-bench clean
+DIST := dist
+
+.PHONY: help run test soak fuzz bench bench-fleet lint audit fmt web web-check dist dist-again setup setup-bench clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -69,8 +71,15 @@ web: ## build the page, which cargo embeds; needs Node 20.19
 web-check: web ## types, lint and unit tests of the page
 	cd web && npm run --silent check && npm test --silent
 
+dist: web ## what a release holds, into $(DIST): archive, Debian package, chart, bill of materials, checksums
+	scripts/dist.sh $(DIST)
+
+dist-again: web ## build a release twice from nothing and compare the checksums
+	scripts/dist-again.sh
+
 setup: ## Debian packages and the clients from PyPI and npm that the tests need
 	scripts/install-test-needs.sh $(VENV)
+	scripts/install-deploy-needs.sh
 
 setup-bench: setup
 	scripts/install-bench-needs.sh

@@ -4,6 +4,7 @@ use crate::args::ApiArguments;
 use crate::exit::{Failure, Kind};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, header};
 use serde_json::Value;
+use std::path::Path;
 use std::time::Duration;
 
 /// Longest wait for one answer.
@@ -23,6 +24,27 @@ pub(crate) struct Answer {
     pub(crate) etag: Option<String>,
 }
 
+/// The HTTP client, which trusts one more authority where a file names it.
+fn client(authority: Option<&Path>) -> Result<Client, Failure> {
+    let mut builder = Client::builder().timeout(TIMEOUT);
+    if let Some(path) = authority {
+        let unusable = |error: &dyn std::fmt::Display| {
+            let text = format!("--cacert: {} cannot be used: {error}", path.display());
+            Failure::new(Kind::Usage, text)
+        };
+        let pem = std::fs::read(path).map_err(|error| unusable(&error))?;
+        let bundle = reqwest::Certificate::from_pem_bundle(&pem);
+        let bundle = bundle.map_err(|error| unusable(&error))?;
+        if bundle.is_empty() {
+            return Err(unusable(&"it holds no certificate"));
+        }
+        builder = bundle
+            .into_iter()
+            .fold(builder, |builder, it| builder.add_root_certificate(it));
+    }
+    builder.build().map_err(Failure::other)
+}
+
 impl Api {
     pub(crate) fn new(arguments: &ApiArguments) -> Result<Self, Failure> {
         let token = match (&arguments.token, &arguments.token_file) {
@@ -38,10 +60,7 @@ impl Api {
         Ok(Self {
             base: arguments.url.trim_end_matches('/').to_owned(),
             token: token.map(|token| token.trim().to_owned()),
-            http: Client::builder()
-                .timeout(TIMEOUT)
-                .build()
-                .map_err(Failure::other)?,
+            http: client(arguments.cacert.as_deref())?,
         })
     }
 
@@ -85,6 +104,18 @@ impl Api {
     ) -> Result<Answer, Failure> {
         let path = with_message(path, message);
         self.send(self.request(Method::DELETE, &path)).await
+    }
+
+    /// A removal over the version that `etag` names.
+    pub(crate) async fn delete_over(
+        &self,
+        path: &str,
+        message: Option<&str>,
+        etag: &str,
+    ) -> Result<Answer, Failure> {
+        let path = with_message(path, message);
+        let request = self.request(Method::DELETE, &path);
+        self.send(request.header(header::IF_MATCH, etag)).await
     }
 
     /// An answer that goes on, without a limit on its time. Its end is the caller's to notice.
@@ -169,7 +200,7 @@ impl Api {
                 ),
             );
         }
-        self.lost("no connection")
+        self.lost(&reason(error))
     }
 
     fn no_answer(&self) -> Failure {
@@ -180,6 +211,66 @@ impl Api {
         let text = format!("{}: {reason} (set --url or LANEKEEPER_URL)", self.base);
         Failure::new(Kind::Unreachable, text)
     }
+}
+
+/// Why there is no connection, in words that tell the usual causes apart.
+pub(crate) fn reason(error: &reqwest::Error) -> String {
+    let mut causes = Vec::new();
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            match io.kind() {
+                std::io::ErrorKind::ConnectionRefused => {
+                    return "connection refused: nothing listens there".to_owned();
+                }
+                std::io::ErrorKind::ConnectionReset => {
+                    return "the connection was reset".to_owned();
+                }
+                std::io::ErrorKind::HostUnreachable | std::io::ErrorKind::NetworkUnreachable => {
+                    return "there is no route to that address".to_owned();
+                }
+                _ => {}
+            }
+        }
+        if let Some(tls) = tls_reason(error) {
+            return tls;
+        }
+        causes.push(error.to_string());
+        cause = error.source();
+    }
+    if causes
+        .iter()
+        .any(|text| text.contains("dns error") || text.contains("failed to lookup"))
+    {
+        return "unknown host: its name has no address".to_owned();
+    }
+    if error.is_timeout() {
+        return "no answer in time".to_owned();
+    }
+    match causes.pop() {
+        Some(last) => format!("no connection: {last}"),
+        None => "no connection".to_owned(),
+    }
+}
+
+/// What is wrong with the other side's certificate.
+fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    use rustls::{CertificateError, Error};
+    let text = match error.downcast_ref::<Error>()? {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            "its certificate comes from an authority that is not trusted (--cacert names another)"
+                .to_owned()
+        }
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => "its certificate is for another name than the one in the address".to_owned(),
+        Error::InvalidCertificate(
+            CertificateError::Expired | CertificateError::ExpiredContext { .. },
+        ) => "its certificate has ended".to_owned(),
+        Error::InvalidMessage(_) => "it does not speak TLS: try http://".to_owned(),
+        other => format!("no TLS: {other}"),
+    };
+    Some(text)
 }
 
 /// A name as one segment of a path or one value of a query.
@@ -203,6 +294,41 @@ pub(crate) fn with_message(path: &str, message: Option<&str>) -> String {
     }
 }
 
+/// What a field of a request is called on the command line, where the two differ.
+const FLAGS: [(&str, &str); 14] = [
+    ("/ttl_secs", "--ttl"),
+    ("/expires_in_secs", "--ttl"),
+    ("/max_uses", "--max-uses"),
+    ("/reason", "--reason"),
+    ("/action", "override ACTION"),
+    ("/pool", "--pool"),
+    ("/lane", "--lane"),
+    ("/provider", "--provider"),
+    ("/agents", "--agents"),
+    ("/role", "--role"),
+    ("/allow_empty", "--allow-empty"),
+    ("/plan", "--plan"),
+    ("/name", "NAME"),
+    ("message", "--message"),
+];
+
+/// The flag behind a field that the API names.
+fn flag(place: &str) -> String {
+    for (field, flag) in FLAGS {
+        if place == field {
+            return flag.to_owned();
+        }
+        // A part of a structured field.
+        if let Some(rest) = place
+            .strip_prefix(field)
+            .filter(|rest| rest.starts_with('/'))
+        {
+            return format!("{flag} ({})", rest.trim_start_matches('/'));
+        }
+    }
+    place.to_owned()
+}
+
 /// A path of a write to a document, with the word that it may leave the gateway without any usable
 /// pool.
 pub(crate) fn with_allow_empty(path: &str, allow_empty: bool) -> String {
@@ -219,7 +345,9 @@ async fn refused(status: StatusCode, answer: Response) -> Failure {
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Kind::Invalid,
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Kind::Refused,
         StatusCode::NOT_FOUND => Kind::Missing,
-        StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED => Kind::Conflict,
+        StatusCode::CONFLICT
+        | StatusCode::PRECONDITION_FAILED
+        | StatusCode::PRECONDITION_REQUIRED => Kind::Conflict,
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => Kind::Unreachable,
         _ => Kind::Other,
     };
@@ -244,8 +372,8 @@ fn line(error: &Value) -> Option<String> {
     let part = |name: &str| error.get(name).and_then(Value::as_str);
     let message = part("message")?;
     let place = match part("pointer").or_else(|| part("parameter")) {
-        Some("") => "/",
-        Some(place) => place,
+        Some("") => "/".to_owned(),
+        Some(place) => flag(place),
         None => return Some(format!("\n  {message}")),
     };
     Some(format!("\n  {place}: {message}"))

@@ -2,8 +2,13 @@
 
 mod agent;
 mod client;
+mod complete;
+mod delete;
+#[cfg(test)]
+mod documented;
 mod enrolment;
 mod fleet_sim;
+mod import;
 mod join_token;
 mod manage;
 mod overrides;
@@ -14,10 +19,13 @@ mod traces;
 
 pub(crate) use agent::AgentArguments;
 pub(crate) use client::{
-    ApiArguments, ApplyArguments, CheckArguments, Format, GetArguments, GetFormat, Resource,
+    ApiArguments, ApplyArguments, CheckArguments, FilterArguments, Format, GetArguments, GetFormat,
+    Resource,
 };
+pub(crate) use delete::{DeleteArguments, DeleteResource};
 pub(crate) use enrolment::{CaAction, CaArguments, EnrolmentArguments};
 pub(crate) use fleet_sim::FleetSimArguments;
+pub(crate) use import::{ForeignSystem, ImportArguments, ImportFormat};
 pub(crate) use join_token::{JoinTokenAction, JoinTokenArguments};
 pub(crate) use manage::{
     AgentsAction, AgentsArguments, DiffArguments, TokenAction, TokenArguments, WatchArguments,
@@ -27,8 +35,8 @@ pub(crate) use overrides::{
 };
 pub(crate) use precedence::parse;
 pub(crate) use rollout::{
-    RollbackArguments, RolloutArguments, RolloutCommand, RolloutOrder, RolloutTarget,
-    StartArguments,
+    PlanArguments, RollbackArguments, RolloutArguments, RolloutCommand, RolloutOrder,
+    RolloutTarget, StartArguments,
 };
 pub(crate) use server::{
     ControlPlaneArguments, DashboardApiArguments, EmbeddedOrServers, GrpcArguments, HttpArguments,
@@ -91,12 +99,16 @@ pub(crate) enum Command {
     FleetSim(FleetSimArguments),
     /// Check a gateway document without sending it anywhere
     Check(CheckArguments),
-    /// Read gateways, agents, breakers, configuration, revisions, rollouts or overrides
+    /// Make a gateway document of another gateway's configuration, and say what became of each entry
+    Import(ImportArguments),
+    /// Read gateways, agents, breakers, configuration, revisions, rollouts, overrides or the audit trail
     Get(GetArguments),
     /// Create a gateway or change its configuration
     Apply(ApplyArguments),
-    /// Show what apply would change
+    /// Show what apply would change, or what changed between two revisions
     Diff(DiffArguments),
+    /// Delete a gateway
+    Delete(DeleteArguments),
     /// Override the breakers of a lane or a provider for a time: force open, force close, drain, reset
     Override(OverrideArguments),
     /// Make the content of an earlier revision current again, as a new revision
@@ -113,6 +125,13 @@ pub(crate) enum Command {
     JoinToken(JoinTokenArguments),
     /// Replace the authority that signs agents' certificates
     Ca(CaArguments),
+    /// Ask a process of this machine whether it is ready; for health checks
+    Ready(ReadyArguments),
+    /// Write the manual pages into a folder
+    #[command(hide = true)]
+    Man(ManArguments),
+    /// Create folders and give them to a user; for the init container of mounted volumes
+    OwnFolder(OwnFolderArguments),
     /// Print a shell completion script for this command
     Completion(CompletionArguments),
 }
@@ -132,8 +151,43 @@ impl Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct CompletionArguments {
-    /// The shell, whose startup file may say: source <(lanekeeper completion bash)
+    /// The shell, whose startup file may say: source <(lanekeeper completion bash). Names of gateways,
+    /// agents, pools and lanes are asked of the server at LANEKEEPER_URL
     pub(crate) shell: clap_complete::Shell,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OwnFolderArguments {
+    /// The folders; made when they are missing
+    #[arg(required = true)]
+    pub(crate) folders: Vec<PathBuf>,
+    /// Whose they become, as numbers: USER:GROUP
+    #[arg(long, env = "LANEKEEPER_OWNER", value_parser = owner)]
+    pub(crate) owner: (u32, u32),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ReadyArguments {
+    /// Its ops listener
+    #[arg(
+        long,
+        env = "LANEKEEPER_OPS_URL",
+        default_value = "http://127.0.0.1:7411"
+    )]
+    pub(crate) ops_url: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ManArguments {
+    /// The folder; made when it is missing
+    pub(crate) folder: PathBuf,
+}
+
+/// `USER:GROUP`, both numbers.
+fn owner(text: &str) -> Result<(u32, u32), String> {
+    let parts = text.split_once(':');
+    let ids = parts.and_then(|(user, group)| Some((user.parse().ok()?, group.parse().ok()?)));
+    ids.ok_or_else(|| "must be USER:GROUP, both numbers, such as 65532:65532".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ pub(crate) const HELP: &str = "Exit codes:
   5  someone else changed it meanwhile
   6  not signed in, or the token's role is not enough
   7  not found
-  8  diff --exit-code: there are differences";
+  8  diff --exit-code: there are differences; import: entries have no counterpart";
 
 /// Why a command ends with another code than 0.
 #[derive(Debug)]

@@ -15,12 +15,15 @@ mod storage;
 mod traces;
 
 use args::{Arguments, Command};
+use clap::CommandFactory as _;
 use exit::{Failure, Kind};
 use opentelemetry_sdk::trace::SdkTracer;
 use std::process::ExitCode;
 use traces::Traces;
 
 fn main() -> ExitCode {
+    // A shell that completes a word; it answers and ends here.
+    clap_complete::CompleteEnv::with_factory(Arguments::command).complete();
     let arguments = args::parse();
     descriptors::raise_limit();
     // A second installation would be refused; this is the only one.
@@ -69,17 +72,19 @@ async fn command(command: Command, tracer: Option<SdkTracer>) -> Result<(), Fail
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Get(arguments) => commands::get::run(arguments).await,
         Command::Apply(arguments) => commands::apply::run(arguments).await,
+        Command::Delete(arguments) => commands::delete::run(arguments).await,
         Command::Diff(arguments) => commands::diff::run(arguments).await,
         Command::Override(arguments) => commands::overrides::run(arguments).await,
         Command::Rollback(arguments) => commands::rollback::run(arguments).await,
         Command::Rollout(arguments) => commands::rollout::run(arguments.command).await,
         Command::Watch(arguments) => commands::watch::run(arguments).await,
         Command::Agents(arguments) => commands::agents::run(arguments).await,
+        Command::Import(arguments) => commands::import::run(&arguments),
+        Command::Ready(arguments) => commands::ready::run(arguments).await,
+        Command::Man(arguments) => commands::man::run(&arguments),
+        Command::OwnFolder(arguments) => commands::own_folder::run(&arguments),
         Command::Ca(arguments) => commands::ca::run(&arguments),
-        Command::Completion(arguments) => {
-            commands::completion::run(&arguments);
-            Ok(())
-        }
+        Command::Completion(arguments) => commands::completion::run(&arguments),
         Command::Token(arguments) => commands::token::run(arguments).await,
         Command::JoinToken(arguments) => commands::join_token::run(arguments).await,
     }

@@ -48,6 +48,11 @@ pub(crate) fn try_line(text: &str) -> bool {
     is_written(writeln!(stdout, "{text}").and_then(|()| stdout.flush()))
 }
 
+/// Hands over what was written: false when nobody reads any more.
+pub(crate) fn try_flush() -> bool {
+    is_written(stdout().flush()) && UNWRITTEN.get().is_none()
+}
+
 /// Whether results go to a terminal.
 pub(crate) fn is_terminal() -> bool {
     stdout().is_terminal()
@@ -63,6 +68,11 @@ pub(crate) fn hint(text: &str) {
     if stderr().is_terminal() {
         _ = writeln!(stderr(), "{text}");
     }
+}
+
+/// What a person should read beside a result that goes elsewhere.
+pub(crate) fn report(text: &str) {
+    _ = writeln!(stderr(), "{text}");
 }
 
 /// What went wrong.

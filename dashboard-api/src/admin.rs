@@ -5,6 +5,7 @@ pub(crate) mod audit;
 pub(crate) mod circuit_breaker;
 pub(crate) mod config;
 pub(crate) mod control_epoch;
+pub(crate) mod documents;
 mod empty;
 pub(crate) mod gateways;
 pub(crate) mod identities;

@@ -4,6 +4,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::fleet_view::Fleet;
 use crate::input::budget::BodyBudget;
+use crate::managed::Managed;
 use crate::token_cache::TokenCache;
 use lanekeeper_model::GatewayName;
 use lanekeeper_store::{Change, ConfigStore, Hint, LiveView, Principal};
@@ -44,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) streams: Arc<Semaphore>,
     /// How many of them each token has, by its id.
     pub(crate) streams_of: Arc<StreamCounts>,
+    /// Gateways that come from files.
+    pub(crate) managed: Managed,
     /// What bodies may hold.
     pub(crate) bodies: Arc<BodyBudget>,
     /// Cancelled when the server ends: event streams end then.
@@ -101,6 +104,7 @@ impl App {
     pub(crate) fn new(
         store: ConfigStore,
         live: Arc<dyn LiveView>,
+        managed: Managed,
         closing: CancellationToken,
     ) -> Self {
         Self(Arc::new(Shared {
@@ -109,6 +113,7 @@ impl App {
             asking: Arc::new(Semaphore::new(MAX_ASKING)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
             streams_of: Arc::default(),
+            managed,
             bodies: Arc::default(),
             store,
             live,

@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::idempotency;
 use crate::input::query;
 use crate::problem::Failure;
-use axum::extract::{Request, State};
+use axum::extract::{FromRequestParts, RawPathParams, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 use http::header::AUTHORIZATION;
@@ -77,7 +77,10 @@ pub(crate) async fn guard(
     let share = guard.app.bodies.share(&principal.id);
     request.extensions_mut().insert(share.clone());
     let answered = match guard.authorize(needed, &principal, request.uri()) {
-        Ok(()) => guard.run(caller, request, next).await,
+        Ok(()) => match guard.check_managed(request).await {
+            Ok(request) => guard.run(caller, request, next).await,
+            Err(error) => Err(error),
+        },
         Err(error) => Err(error),
     };
     drop(share);
@@ -138,6 +141,22 @@ impl Guard {
             });
         }
         self.check_query(uri)
+    }
+
+    /// Refuses a change of a gateway that comes from a file.
+    async fn check_managed(&self, request: Request) -> Result<Request, Error> {
+        if !self.app.managed.concerns(self.action) {
+            return Ok(request);
+        }
+        let (mut parts, body) = request.into_parts();
+        // As the handler will read them, decoded.
+        let parameters = RawPathParams::from_request_parts(&mut parts, &()).await;
+        let parameters = parameters.map_err(|error| Error::Internal(error.into()))?;
+        let mut named = parameters.iter().filter(|(name, _)| *name == "gateway");
+        if let Some((_, gateway)) = named.next() {
+            self.app.managed.check(gateway)?;
+        }
+        Ok(Request::from_parts(parts, body))
     }
 
     /// Runs the handler; a write at most once under its idempotency key.

@@ -2,6 +2,7 @@
 
 use lanekeeper_serve::Limits;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The port of the HTTP API and the UI.
@@ -26,6 +27,9 @@ const GRACE: Duration = Duration::from_secs(10);
 pub struct Config {
     /// Where the API and the UI listen; port 0 picks a free one. Default 127.0.0.1:7401.
     pub http_listen: SocketAddr,
+    /// A folder of gateway documents. What it holds is written as revisions when it changes, and the
+    /// API refuses to change those gateways. Default none.
+    pub documents: Option<PathBuf>,
     /// Bounds of that listener. Default 8,192 connections, 5 s to read headers.
     pub limits: Limits,
     /// Time that running requests have after the order to end. Default 10 s.
@@ -36,6 +40,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             http_listen: SocketAddr::from((Ipv4Addr::LOCALHOST, HTTP_PORT)),
+            documents: None,
             limits: Limits {
                 max_connections: MAX_CONNECTIONS,
                 header_read_timeout: HEADER_READ_TIMEOUT,

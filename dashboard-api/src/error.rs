@@ -60,6 +60,12 @@ pub(crate) enum Error {
     /// The body broke off.
     #[error("the body ended before it was complete")]
     BodyCut,
+    /// The gateway comes from a file.
+    #[error(
+        "gateway '{gateway}' comes from the file '{file}' of this server's documents folder: change \
+         it there"
+    )]
+    Managed { gateway: String, file: String },
     /// Somebody else wrote in between.
     #[error("the current revision is {current}; read it and apply the change to it")]
     RevisionMismatch { current: u64 },

@@ -20,6 +20,7 @@ mod fleet;
 mod fleet_view;
 mod idempotency;
 mod input;
+mod managed;
 mod openapi;
 mod page;
 mod probes;

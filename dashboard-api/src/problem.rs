@@ -108,6 +108,7 @@ impl Error {
             Self::TooManyStreamsOfToken(_) => (StatusCode::TOO_MANY_REQUESTS, "too_many_streams"),
             Self::GatewayInUse { .. } => (StatusCode::PRECONDITION_REQUIRED, "gateway_in_use"),
             Self::LastUsableMember(_) => (StatusCode::CONFLICT, "last_usable_member"),
+            Self::Managed { .. } => (StatusCode::CONFLICT, "managed_by_documents"),
             Self::ConfigBusy => (StatusCode::CONFLICT, "config_busy"),
             Self::OverridesBusy => (StatusCode::CONFLICT, "overrides_busy"),
             Self::Store(error) => store_mapping(error),

@@ -2,7 +2,8 @@
 
 use crate::app::App;
 use crate::config::{Addresses, Config};
-use crate::{envelope, routes};
+use crate::managed::Managed;
+use crate::{admin, envelope, routes};
 use axum::Router;
 use axum::extract::Request;
 use hyper_util::service::TowerToHyperService;
@@ -93,7 +94,8 @@ pub async fn run_when(
             end.cancel();
             return;
         };
-        let app = App::new(store, live, end.child_token());
+        let managed = Managed::by(config.documents);
+        let app = App::new(store, live, managed, end.child_token());
         let tasks = TaskTracker::new();
         tasks.spawn({
             let app = app.clone();
@@ -104,6 +106,9 @@ pub async fn run_when(
             }
         });
         tasks.spawn(app.clone().follow_hints());
+        if app.managed.folder().is_some() {
+            tasks.spawn(admin::documents::follow(app.clone()));
+        }
         tasks.close();
         app.fleet.prepare();
         // It is set here and nowhere else.

@@ -10,6 +10,7 @@
 mod admin;
 mod agents;
 mod description;
+mod documents;
 mod empty;
 mod enrolment;
 mod fleet;
@@ -67,6 +68,16 @@ impl Server {
         live: Arc<dyn LiveView>,
         dir: Option<tempfile::TempDir>,
     ) -> Self {
+        Self::with_documents(store, live, dir, None).await
+    }
+
+    /// A server that takes gateways from a folder.
+    async fn with_documents(
+        store: ConfigStore,
+        live: Arc<dyn LiveView>,
+        dir: Option<tempfile::TempDir>,
+        documents: Option<PathBuf>,
+    ) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let admin = store
             .bootstrap_token(clock::now_ms())
@@ -77,6 +88,7 @@ impl Server {
         let (send, receive) = tokio::sync::oneshot::channel();
         let config = Config {
             http_listen: ([127, 0, 0, 1], 0).into(),
+            documents,
             ..Config::default()
         };
         let task = tokio::spawn(run(

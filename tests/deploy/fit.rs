@@ -34,7 +34,8 @@ fn the_manifests_are_valid_against_the_api_schemas() {
         let passed = said.matches(" passed for resource ").count();
         assert_eq!(passed, own.len(), "{said}");
         for object in &objects {
-            let is_outside = object["kind"] == "Namespace";
+            let is_outside =
+                ["Namespace", "PriorityClass"].contains(&object["kind"].as_str().expect("a kind"));
             assert!(
                 is_outside || object["metadata"]["namespace"] == "lanekeeper",
                 "{object}"
@@ -117,6 +118,24 @@ fn every_node_keeps_an_agent_and_every_service_its_replicas() {
         assert_eq!(*update, json!({"maxSurge": 1, "maxUnavailable": 0}));
         let service = find(&objects, "Service", "lanekeeper");
         assert_eq!(service["spec"]["internalTrafficPolicy"], "Local");
+        // A node without a ready agent has somewhere else to turn.
+        let any = &find(&objects, "Service", "lanekeeper-any")["spec"];
+        assert!(any["internalTrafficPolicy"].is_null());
+        assert_eq!(any["selector"], service["spec"]["selector"]);
+        let pod = &agents["spec"]["template"]["spec"];
+        let class = find(
+            &objects,
+            "PriorityClass",
+            &string(&pod["priorityClassName"]),
+        );
+        assert!(class["value"].as_u64() > Some(0));
+        // A changed Secret reaches files without a restart, unless they are mounted one by one.
+        let mut mounts = list(&pod["containers"][0]["volumeMounts"]).iter();
+        let keys = mounts.find(|it| it["name"] == "keys").expect("keys");
+        assert_eq!(
+            *keys,
+            json!({"name": "keys", "mountPath": "/keys", "readOnly": true})
+        );
         let deployments = of_kind(&objects, "Deployment");
         assert_eq!(deployments.is_empty(), overlay == "single");
         for deployment in deployments {

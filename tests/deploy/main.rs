@@ -1,7 +1,9 @@
 //! The Kubernetes manifests.
 
 mod alerts;
+mod chart;
 mod cluster;
 mod fit;
 mod joining;
 mod manifests;
+mod package;

@@ -13,22 +13,34 @@ pub(crate) const WHOLE: &str = "whole";
 
 /// The objects of an overlay, or of [`WHOLE`].
 pub(crate) fn rendered(overlay: &str) -> Vec<Value> {
+    if overlay == WHOLE {
+        composed("ha", &["monitoring", "autoscaling"])
+    } else {
+        composed(overlay, &[])
+    }
+}
+
+/// The objects of an overlay with components, as somebody's own overlay would have them.
+pub(crate) fn composed(overlay: &str, components: &[&str]) -> Vec<Value> {
+    let root = repository();
+    if components.is_empty() {
+        let path = root.join("deploy/kubernetes/overlays").join(overlay);
+        return objects(&text(&path));
+    }
     // Kustomize follows relative paths only.
-    let target = repository().join("target");
+    let target = root.join("target");
     std::fs::create_dir_all(&target).expect("a folder");
     let folder = tempfile::tempdir_in(target).expect("a folder");
-    let whole = "resources: [../../deploy/kubernetes/overlays/ha]\n\
-        components: [../../deploy/kubernetes/components/monitoring, \
-        ../../deploy/kubernetes/components/autoscaling]\n";
-    let path = if overlay == WHOLE {
-        std::fs::write(folder.path().join("kustomization.yaml"), whole).expect("a file");
-        folder.path().to_owned()
-    } else {
-        repository()
-            .join("deploy/kubernetes/overlays")
-            .join(overlay)
-    };
-    objects(&text(&path))
+    let components: Vec<_> = components
+        .iter()
+        .map(|name| format!("../../deploy/kubernetes/components/{name}"))
+        .collect();
+    let whole = format!(
+        "resources: [../../deploy/kubernetes/overlays/{overlay}]\ncomponents: [{}]\n",
+        components.join(", ")
+    );
+    std::fs::write(folder.path().join("kustomization.yaml"), whole).expect("a file");
+    objects(&text(folder.path()))
 }
 
 pub(crate) fn text(folder: &Path) -> String {

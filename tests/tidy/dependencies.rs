@@ -7,13 +7,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 /// Which crates of the workspace each crate may use.
-const MAY_USE: [(&str, &[&str]); 13] = [
+const MAY_USE: [(&str, &[&str]); 14] = [
     ("lanekeeper-breaker", &[]),
     ("lanekeeper-model", &["breaker"]),
     ("lanekeeper-protocol", &["model"]),
     ("lanekeeper-serve", &[]),
     ("lanekeeper-sim-provider", &["serve"]),
     ("lanekeeper-fleet-sim", &["agent", "model", "proto"]),
+    ("lanekeeper-import", &["model"]),
     ("lanekeeper-proto", &["model"]),
     ("lanekeeper-store", &["model"]),
     (

@@ -1,6 +1,6 @@
 //! Flags of the commands that check documents or talk to the HTTP API.
 
-use super::secs;
+use super::{complete, secs};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,6 +11,9 @@ pub(crate) struct ApiArguments {
     /// Address of the HTTP API
     #[arg(long, env = "LANEKEEPER_URL", default_value = "http://127.0.0.1:7401")]
     pub(crate) url: String,
+    /// Authority that the API's certificate must come from (PEM), beside the system's own
+    #[arg(long, env = "LANEKEEPER_CACERT", value_name = "FILE")]
+    pub(crate) cacert: Option<PathBuf>,
     /// API token; better given by the environment, where other users do not see it
     #[arg(long, env = "LANEKEEPER_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
@@ -61,7 +64,8 @@ pub(crate) struct CheckArguments {
 pub(crate) struct GetArguments {
     /// What to read
     pub(crate) resource: Resource,
-    /// Gateway; a filter for gateways, agents and breakers, needed for the others
+    /// Gateway; a filter for gateways, agents and breakers, needed for what belongs to one
+    #[arg(add = complete::gateways())]
     pub(crate) gateway: Option<String>,
     /// How the result is printed
     #[arg(short, long, default_value = "table")]
@@ -69,8 +73,39 @@ pub(crate) struct GetArguments {
     /// List closed breakers too
     #[arg(long)]
     pub(crate) closed: bool,
+    /// The config or the revision of this number, in place of the current one
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) revision: Option<u64>,
+    #[command(flatten)]
+    pub(crate) filter: FilterArguments,
+    /// Print it again whenever it changes
+    #[arg(short, long)]
+    pub(crate) watch: bool,
     #[command(flatten)]
     pub(crate) api: ApiArguments,
+}
+
+/// Which entries of a list are shown, and in which order.
+#[derive(Debug, Default, Args)]
+pub(crate) struct FilterArguments {
+    /// Only entries with this label, key=value; may be given several times, and all must hold
+    #[arg(short = 'l', long = "label", value_parser = super::pair, value_name = "KEY=VALUE")]
+    pub(crate) labels: Vec<(String, String)>,
+    /// Only entries in this state, such as open, live or active
+    #[arg(long)]
+    pub(crate) state: Option<String>,
+    /// Only entries of this pool
+    #[arg(long, add = complete::pools())]
+    pub(crate) pool: Option<String>,
+    /// Only entries of this lane
+    #[arg(long, add = complete::lanes())]
+    pub(crate) lane: Option<String>,
+    /// Only entries of this provider
+    #[arg(long)]
+    pub(crate) provider: Option<String>,
+    /// Column to sort by, as its heading says, or a JSON pointer; with - before it from the end
+    #[arg(long, value_name = "COLUMN", allow_hyphen_values = true)]
+    pub(crate) sort_by: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -95,17 +130,38 @@ pub(crate) enum Resource {
     /// A gateway's active overrides
     #[value(alias = "override")]
     Overrides,
+    /// The plan by which a gateway's revisions reach its agents
+    #[value(aliases = ["rollout-plan", "plans"])]
+    Plan,
+    /// Who did or tried what, the latest first
+    Audit,
+    /// The agents' identities and how they joined
+    #[value(alias = "identity")]
+    Identities,
+    /// The authorities of agents' certificates
+    #[value(alias = "authority")]
+    Authorities,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArguments {
-    /// Gateway documents, YAML or JSON, several in a file where --- parts them; - reads standard
-    /// input. May be given more than once
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    /// Gateway documents, YAML or JSON, several in a file where --- parts them; a folder stands for
+    /// its files; - reads standard input. May be given more than once
+    #[arg(short, long = "file", value_name = "FILE|DIR", required = true)]
     pub(crate) files: Vec<PathBuf>,
     /// Only let the server check it
     #[arg(long)]
     pub(crate) dry_run: bool,
+    /// Why, for the history and the audit trail
+    #[arg(short, long)]
+    pub(crate) message: Option<String>,
+    /// Only over this revision: another one means that somebody else wrote meanwhile, and ends with
+    /// exit code 5. 0 = only if the gateway does not exist
+    #[arg(long, value_name = "NUMBER")]
+    pub(crate) if_revision: Option<u64>,
+    /// Delete the gateways that are in none of the files; those with live agents are refused
+    #[arg(long, conflicts_with = "dry_run")]
+    pub(crate) prune: bool,
     /// Take it also when it leaves a gateway that serves without any usable pool
     #[arg(long)]
     pub(crate) allow_empty: bool,

@@ -2,6 +2,7 @@
 
 use super::client::{ApiArguments, Format};
 use clap::{Args, Subcommand};
+use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct JoinTokenArguments {
@@ -29,6 +30,10 @@ pub(crate) enum JoinTokenAction {
         /// How many agents may join with it
         #[arg(long, default_value_t = 1)]
         max_uses: u64,
+        /// Keep it in this file, of mode 0600, in place of printing it; nothing is made while the
+        /// file is there
+        #[arg(long, value_name = "FILE")]
+        keep_in: Option<PathBuf>,
         /// How the result is printed
         #[arg(short, long, default_value = "table")]
         output: Format,

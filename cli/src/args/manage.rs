@@ -1,15 +1,29 @@
 //! Flags of the commands that people manage a fleet with.
 
-use super::client::{ApiArguments, Format};
+use super::client::{ApiArguments, FilterArguments, Format};
+use super::complete;
 use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
 pub(crate) struct DiffArguments {
-    /// Gateway documents, YAML or JSON, several in a file where --- parts them; - reads standard
-    /// input. May be given more than once
-    #[arg(short, long = "file", value_name = "FILE", required = true)]
+    /// Gateway documents, YAML or JSON, several in a file where --- parts them; a folder stands for
+    /// its files; - reads standard input. May be given more than once
+    #[arg(
+        short,
+        long = "file",
+        value_name = "FILE|DIR",
+        required_unless_present = "gateway",
+        conflicts_with = "gateway"
+    )]
     pub(crate) files: Vec<PathBuf>,
+    /// Compare two revisions of this gateway in place of files
+    #[arg(requires = "from", add = complete::gateways())]
+    pub(crate) gateway: Option<String>,
+    /// The earlier revision
+    pub(crate) from: Option<u64>,
+    /// The later one; left out = the current one
+    pub(crate) to: Option<u64>,
     /// End with exit code 8 when there are differences
     #[arg(long)]
     pub(crate) exit_code: bool,
@@ -23,9 +37,10 @@ pub(crate) struct DiffArguments {
 #[derive(Debug, Args)]
 pub(crate) struct WatchArguments {
     /// Only this gateway
+    #[arg(add = complete::gateways())]
     pub(crate) gateway: Option<String>,
     /// Only this pool
-    #[arg(long)]
+    #[arg(long, add = complete::pools())]
     pub(crate) pool: Option<String>,
     /// Only this lane
     #[arg(long)]
@@ -112,7 +127,10 @@ pub(crate) enum AgentsAction {
     /// List the agents, what they applied and whether they report
     List {
         /// Only this gateway
+        #[arg(add = complete::gateways())]
         gateway: Option<String>,
+        #[command(flatten)]
+        filter: FilterArguments,
         /// How the result is printed
         #[arg(short, long, default_value = "table")]
         output: Format,
@@ -122,6 +140,7 @@ pub(crate) enum AgentsAction {
     /// Show one agent
     Show {
         /// The agent's name, or its id, as `agents list -o wide` shows it, where several have the name
+        #[arg(add = complete::agents())]
         id: String,
         /// How the result is printed; a table is printed as YAML
         #[arg(short, long, default_value = "yaml")]
@@ -132,6 +151,7 @@ pub(crate) enum AgentsAction {
     /// Drain an agent: take it out of its load balancer; running requests finish
     Drain {
         /// The agent's name, or its id where several have the name
+        #[arg(add = complete::agents())]
         id: String,
         /// Undrain it
         #[arg(long)]
@@ -146,6 +166,7 @@ pub(crate) enum AgentsAction {
     /// returns with its next report
     Delete {
         /// The agent's name, or its id where several have the name
+        #[arg(add = complete::agents())]
         id: String,
         /// Why, for the audit trail
         #[arg(long)]

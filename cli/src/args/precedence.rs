@@ -9,10 +9,53 @@ use std::ffi::{OsStr, OsString};
 
 /// The command line and environment of this process. Ends it with a message when they are wrong.
 pub(crate) fn parse() -> Arguments {
-    let given: Vec<OsString> = std::env::args_os().collect();
+    let given = behind_the_command(std::env::args_os().collect());
     let command = without_outdone_variables(Arguments::command(), &given);
     let matches = command.get_matches_from(given);
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+}
+
+/// Flags that say where the API is and who asks, and take a value.
+const API_FLAGS: [&str; 4] = ["--url", "--token", "--token-file", "--cacert"];
+
+/// Flags of every command that take a value and stand where they are.
+const LOG_FLAGS: [&str; 2] = ["--log", "--log-format"];
+
+/// The words with such flags behind the command, for people who put them before it.
+fn behind_the_command(given: Vec<OsString>) -> Vec<OsString> {
+    let mut words = given.into_iter();
+    let mut front: Vec<OsString> = words.next().into_iter().collect();
+    let mut moved = Vec::new();
+    let mut rest = Vec::new();
+    while let Some(word) = words.next() {
+        let text = word.to_string_lossy();
+        let name = text.split_once('=').map_or(&*text, |(name, _)| name);
+        if API_FLAGS.contains(&name) {
+            let takes_next = !text.contains('=');
+            moved.push(word);
+            if takes_next {
+                moved.extend(words.next());
+            }
+        } else if text.starts_with('-') && text != "--" {
+            let takes_next = LOG_FLAGS.contains(&&*text);
+            front.push(word);
+            if takes_next {
+                front.extend(words.next());
+            }
+        } else {
+            rest.push(word);
+            rest.extend(words);
+            break;
+        }
+    }
+    let end = rest.iter().position(|word| word == "--");
+    let behind = end.map(|end| rest.split_off(end)).unwrap_or_default();
+    front
+        .into_iter()
+        .chain(rest)
+        .chain(moved)
+        .chain(behind)
+        .collect()
 }
 
 /// The command without the environment variables of flags that conflict with a flag that was given.
@@ -70,6 +113,27 @@ mod tests {
             .find(|arg| arg.get_long() == Some(flag))
             .unwrap();
         arg.get_env().is_some()
+    }
+
+    #[test]
+    fn the_flags_of_the_api_may_stand_before_the_command() {
+        for (given, expected) in [
+            ("lk --url X get agents", "lk get agents --url X"),
+            (
+                "lk --log debug --url X get agents",
+                "lk --log debug get agents --url X",
+            ),
+            (
+                "lk --url=X --token-file F get agents -- a",
+                "lk get agents --url=X --token-file F -- a",
+            ),
+            ("lk get agents --url X", "lk get agents --url X"),
+            ("lk --help", "lk --help"),
+        ] {
+            let words = given.split(' ').map(OsString::from).collect();
+            let expected: Vec<OsString> = expected.split(' ').map(OsString::from).collect();
+            assert_eq!(behind_the_command(words), expected, "{given}");
+        }
     }
 
     #[test]

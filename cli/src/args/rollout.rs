@@ -1,6 +1,7 @@
 //! Flags of the commands that bring configuration to agents in steps, or take it back.
 
 use super::client::{ApiArguments, Format};
+use super::complete;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -26,6 +27,8 @@ pub(crate) enum RolloutCommand {
         #[command(flatten)]
         order: RolloutOrder,
     },
+    /// Show the plan by which a gateway's revisions reach its agents, or set it from a file
+    Plan(PlanArguments),
     /// Roll out a document, or the content of an earlier revision
     Start(StartArguments),
 }
@@ -39,6 +42,24 @@ pub(crate) struct RolloutTarget {
     pub(crate) revision: Option<u64>,
     /// How the result is printed
     #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PlanArguments {
+    /// The gateway
+    #[arg(add = complete::gateways())]
+    pub(crate) gateway: String,
+    /// The new plan, YAML or JSON; - reads standard input. Left out = the plan is shown
+    #[arg(short, long)]
+    pub(crate) file: Option<PathBuf>,
+    /// Why, for the audit trail
+    #[arg(short, long, requires = "file")]
+    pub(crate) message: Option<String>,
+    /// How the result is printed; a table is printed as YAML
+    #[arg(short, long, default_value = "yaml")]
     pub(crate) output: Format,
     #[command(flatten)]
     pub(crate) api: ApiArguments,

@@ -104,6 +104,10 @@ pub(crate) struct HttpArguments {
     /// Address of the HTTP API and the page; port 0 picks a free one
     #[arg(long, env = "LANEKEEPER_HTTP_LISTEN", default_value = "127.0.0.1:7401")]
     pub(crate) http_listen: SocketAddr,
+    /// Folder of gateway documents: they are in force as they stand there, and the API refuses to
+    /// change their gateways
+    #[arg(long, env = "LANEKEEPER_DOCUMENTS", value_name = "DIR")]
+    pub(crate) documents: Option<PathBuf>,
     /// On the first start, write the first admin token here instead of printing it
     #[arg(long, env = "LANEKEEPER_BOOTSTRAP_TOKEN_FILE")]
     pub(crate) bootstrap_token_file: Option<PathBuf>,

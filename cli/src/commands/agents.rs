@@ -2,7 +2,7 @@
 
 use super::{columns, get};
 use crate::api::{Api, segment};
-use crate::args::{AgentsAction, AgentsArguments, Format, Resource};
+use crate::args::{AgentsAction, AgentsArguments, FilterArguments, Format, Resource};
 use crate::exit::{Failure, Kind};
 use crate::output;
 use serde_json::{Value, json};
@@ -11,9 +11,10 @@ pub(crate) async fn run(arguments: AgentsArguments) -> Result<(), Failure> {
     match arguments.action {
         AgentsAction::List {
             gateway,
+            filter,
             output,
             api,
-        } => list(&Api::new(&api)?, gateway, output).await,
+        } => list(&Api::new(&api)?, gateway, &filter, output).await,
         AgentsAction::Show { id, output, api } => {
             let api = Api::new(&api)?;
             let id = instance_of(&api, &id).await?;
@@ -93,7 +94,12 @@ fn named(agents: &Value, given: &str) -> Result<String, Failure> {
     }
 }
 
-async fn list(api: &Api, gateway: Option<String>, format: Format) -> Result<(), Failure> {
+async fn list(
+    api: &Api,
+    gateway: Option<String>,
+    wanted: &FilterArguments,
+    format: Format,
+) -> Result<(), Failure> {
     // A filter that matches nothing looks like a fleet that is gone: a mistyped name has to be
     // told apart.
     if let Some(name) = &gateway {
@@ -101,7 +107,8 @@ async fn list(api: &Api, gateway: Option<String>, format: Format) -> Result<(), 
         api.get(&path).await?;
     }
     let filter = gateway.map(|name| format!("gateway={}", segment(&name)));
-    let agents = get::list(api, "/api/v1/agents", "agents", filter).await?;
+    let mut agents = get::list(api, "/api/v1/agents", "agents", filter).await?;
+    get::filter::apply(Resource::Agents, &mut agents, wanted)?;
     let entries = || agents.get("agents").and_then(Value::as_array);
     match format {
         Format::Json => output::json(&agents),

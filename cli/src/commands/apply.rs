@@ -1,7 +1,7 @@
 //! `lanekeeper apply`
 
 use super::document;
-use crate::api::{Api, segment, with_allow_empty};
+use crate::api::{Api, segment, with_allow_empty, with_message};
 use crate::args::{ApplyArguments, Format};
 use crate::exit::{Failure, Kind};
 use crate::{clock, output};
@@ -15,15 +15,23 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(300);
 pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
     let documents = document::all(&arguments.files)?;
     let api = Api::new(&arguments.api)?;
+    if arguments.if_revision.is_some() && documents.len() > 1 {
+        let text = "--if-revision is for one document: each gateway has revisions of its own";
+        return Err(Failure::new(Kind::Usage, text));
+    }
     let mut results = Vec::new();
     let mut failed = None;
-    let allow_empty = arguments.allow_empty;
+    let terms = Terms {
+        allow_empty: arguments.allow_empty,
+        message: arguments.message.as_deref(),
+        if_revision: arguments.if_revision,
+    };
     for checked in &documents {
         let gateway = checked.gateway.name.to_string();
         let done = if arguments.dry_run {
-            dry_run(&api, &gateway, &checked.document, allow_empty).await
+            dry_run(&api, &gateway, &checked.document, &terms).await
         } else {
-            write(&api, &gateway, &checked.document, allow_empty).await
+            write(&api, &gateway, &checked.document, &terms).await
         };
         match done {
             Ok(result) => {
@@ -38,6 +46,13 @@ pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
                 break;
             }
         }
+    }
+    if failed.is_none() && arguments.prune {
+        let kept: Vec<&str> = results
+            .iter()
+            .map(|(gateway, _)| gateway.as_str())
+            .collect();
+        failed = prune(&api, &kept, &terms, arguments.output).await.err();
     }
     print(&results, documents.len() > 1, arguments.output)?;
     if let Some(failure) = failed {
@@ -77,14 +92,45 @@ fn print(results: &[(String, Value)], is_list: bool, format: Format) -> Result<(
     Ok(())
 }
 
+/// What a write is made on.
+struct Terms<'a> {
+    allow_empty: bool,
+    message: Option<&'a str>,
+    if_revision: Option<u64>,
+}
+
+impl Terms<'_> {
+    /// A path with what these say of a write.
+    fn path(&self, path: &str) -> String {
+        with_allow_empty(&with_message(path, self.message), self.allow_empty)
+    }
+}
+
+/// Deletes the gateways that are in none of the files. One with live agents is refused.
+async fn prune(api: &Api, kept: &[&str], terms: &Terms<'_>, format: Format) -> Result<(), Failure> {
+    let gateways = super::get::list(api, "/admin/v1/gateways", "gateways", None).await?;
+    let names = gateways.get("gateways").and_then(Value::as_array);
+    let names = names.into_iter().flatten();
+    for name in names.filter_map(|gateway| gateway.get("name")?.as_str()) {
+        if !kept.contains(&name) {
+            let deleted = super::delete::gateway(api, name, false, terms.message).await;
+            deleted.map_err(|failure| failure.about(&format!("gateway {name}")))?;
+            if matches!(format, Format::Table | Format::Wide) {
+                output::line(&format!("gateway {name} deleted"));
+            }
+        }
+    }
+    Ok(())
+}
+
 async fn dry_run(
     api: &Api,
     gateway: &str,
     document: &Value,
-    allow_empty: bool,
+    terms: &Terms<'_>,
 ) -> Result<Value, Failure> {
     let path = format!("/admin/v1/gateways/{}/config/validate", segment(gateway));
-    let path = with_allow_empty(&path, allow_empty);
+    let path = with_allow_empty(&path, terms.allow_empty);
     let answer = api.post(&path, document).await?.body;
     if answer.get("valid") == Some(&Value::Bool(true)) {
         return Ok(json!({"gateway": gateway, "action": "would be accepted"}));
@@ -99,24 +145,32 @@ async fn write(
     api: &Api,
     gateway: &str,
     document: &Value,
-    allow_empty: bool,
+    terms: &Terms<'_>,
 ) -> Result<Value, Failure> {
     let path = format!("/admin/v1/gateways/{}/config", segment(gateway));
     let Some(current) = api.find(&path).await? else {
+        if let Some(wanted) = terms.if_revision.filter(|wanted| *wanted != 0) {
+            let text = format!("there is no such gateway, and so no revision {wanted}");
+            return Err(Failure::new(Kind::Conflict, text));
+        }
         let answer = api
-            .post(
-                &with_allow_empty("/admin/v1/gateways", allow_empty),
-                document,
-            )
+            .post(&terms.path("/admin/v1/gateways"), document)
             .await?;
         return Ok(done(gateway, "created", number(answer.etag.as_deref())));
     };
     let etag = current.etag.unwrap_or_default();
-    if content_hash(&current.body) == content_hash(document) {
-        return Ok(done(gateway, "unchanged", number(Some(&etag))));
+    let at = number(Some(&etag));
+    if let Some(wanted) = terms.if_revision.filter(|wanted| Some(*wanted) != at) {
+        let text = format!(
+            "the current revision is {}, not {wanted}: lanekeeper diff shows what is different",
+            at.unwrap_or_default()
+        );
+        return Err(Failure::new(Kind::Conflict, text));
     }
-    let path = with_allow_empty(&path, allow_empty);
-    let answer = api.put(&path, document, &etag).await?;
+    if content_hash(&current.body) == content_hash(document) {
+        return Ok(done(gateway, "unchanged", at));
+    }
+    let answer = api.put(&terms.path(&path), document, &etag).await?;
     Ok(done(gateway, "changed", number(answer.etag.as_deref())))
 }
 

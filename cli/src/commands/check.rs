@@ -13,7 +13,7 @@ const NO_USABLE_POOL: &str = "warning: no pool has a member that can be selected
 
 pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
     let text = document::read(&arguments.file)?;
-    let parts = document::split(&text);
+    let parts = lanekeeper_model::split_documents(&text);
     let mut results = Vec::new();
     let mut refused: Vec<String> = Vec::new();
     for (index, part) in parts.iter().enumerate() {

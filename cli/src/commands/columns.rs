@@ -69,7 +69,29 @@ fn columns(resource: Resource) -> &'static [Column] {
             ("ACTOR", "/actor"),
             ("REASON", "/reason"),
         ],
-        Resource::Config => &[],
+        Resource::Audit => &[
+            ("ID", "/id"),
+            ("AT", "/at"),
+            ("ACTOR", "/actor"),
+            ("ACTION", "/action"),
+            ("RESOURCE", "/resource"),
+            ("OUTCOME", "/outcome"),
+            ("MESSAGE", "/message"),
+        ],
+        Resource::Identities => &[
+            ("ID", "/id"),
+            ("GATEWAY", "/gateway"),
+            ("ORIGIN", "/origin"),
+            ("CREATED", "/created_at"),
+            ("REVOKED", "/revoked_at"),
+        ],
+        Resource::Authorities => &[
+            ("FINGERPRINT", "/fingerprint"),
+            ("ADDED", "/added_at"),
+            ("EXPIRES", "/expires_at"),
+            ("RETIRES", "/retires_at"),
+        ],
+        Resource::Config | Resource::Plan => &[],
     }
 }
 
@@ -104,8 +126,26 @@ fn more(resource: Resource) -> &'static [Column] {
             ("EXPIRES", "/expires_at"),
             ("RELEASED", "/released_at"),
         ],
-        Resource::Config => &[],
+        Resource::Audit => &[
+            ("BEFORE", "/before"),
+            ("AFTER", "/after"),
+            ("HASH", "/hash"),
+        ],
+        Resource::Config | Resource::Plan | Resource::Identities | Resource::Authorities => &[],
     }
+}
+
+/// All headings of a resource.
+pub(super) fn headings(resource: Resource) -> Vec<&'static str> {
+    let all = columns(resource).iter().chain(more(resource));
+    all.map(|(name, _)| *name).collect()
+}
+
+/// The place of a column by its heading, in any case.
+pub(super) fn place(resource: Resource, heading: &str) -> Option<&'static str> {
+    let mut all = columns(resource).iter().chain(more(resource));
+    let found = all.find(|(name, _)| name.eq_ignore_ascii_case(heading));
+    found.map(|(_, place)| *place)
 }
 
 /// Prints entries of a resource as a table.
@@ -135,8 +175,9 @@ pub(super) fn rows<'a>(columns: &[Column], entries: impl IntoIterator<Item = &'a
 /// What other commands call an entry by.
 pub(super) fn name(resource: Resource, entry: &Value) -> String {
     let places: &[&str] = match resource {
-        Resource::Gateways | Resource::Config => &["/name"],
-        Resource::Agents | Resource::Overrides => &["/id"],
+        Resource::Gateways | Resource::Config | Resource::Plan => &["/name"],
+        Resource::Agents | Resource::Overrides | Resource::Audit | Resource::Identities => &["/id"],
+        Resource::Authorities => &["/fingerprint"],
         Resource::Revisions | Resource::Rollouts => &["/revision"],
         Resource::Breakers => &["/gateway", "/pool", "/lane", "/endpoint"],
     };

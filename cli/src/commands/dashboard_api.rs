@@ -46,6 +46,7 @@ pub(crate) async fn serve(
 ) -> Result<(), Failure> {
     let config = Config {
         http_listen: arguments.http_listen,
+        documents: arguments.documents.clone(),
         ..Config::default()
     };
     let ready = |addresses: Addresses| {

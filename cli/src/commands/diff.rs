@@ -8,8 +8,11 @@ use crate::output;
 use serde_json::{Value, json};
 
 pub(crate) async fn run(arguments: DiffArguments) -> Result<(), Failure> {
-    let documents = document::all(&arguments.files)?;
     let api = Api::new(&arguments.api)?;
+    if let (Some(gateway), Some(from)) = (&arguments.gateway, arguments.from) {
+        return of_revisions(&api, gateway, from, &arguments).await;
+    }
+    let documents = document::all(&arguments.files)?;
     let mut differences = 0;
     let mut results = Vec::new();
     for checked in &documents {
@@ -43,13 +46,64 @@ pub(crate) async fn run(arguments: DiffArguments) -> Result<(), Failure> {
         Format::Yaml => output::yaml(&result)?,
         Format::Table | Format::Wide => {}
     }
-    if arguments.exit_code && differences > 0 {
-        return Err(Failure::new(
-            Kind::Different,
-            format!("{differences} difference(s)"),
-        ));
+    judge(differences, arguments.exit_code)
+}
+
+/// Fails when there are differences and they were to be told by the exit code.
+fn judge(differences: usize, is_asked: bool) -> Result<(), Failure> {
+    if is_asked && differences > 0 {
+        let text = format!("{differences} difference(s)");
+        return Err(Failure::new(Kind::Different, text));
     }
     Ok(())
+}
+
+/// What changed between two revisions of a gateway.
+async fn of_revisions(
+    api: &Api,
+    gateway: &str,
+    from: u64,
+    arguments: &DiffArguments,
+) -> Result<(), Failure> {
+    let base = format!("/admin/v1/gateways/{}", segment(gateway));
+    let document = async |number: u64| {
+        let revision = api.get(&format!("{base}/revisions/{number}")).await?.body;
+        Ok::<_, Failure>(revision.get("document").cloned().unwrap_or_default())
+    };
+    let before = document(from).await?;
+    let after = match arguments.to {
+        Some(to) => document(to).await?,
+        None => api.get(&format!("{base}/config")).await?.body,
+    };
+    let mut changes = Vec::new();
+    collect(&before, &after, String::new(), &mut changes);
+    let differences = changes.len();
+    match arguments.output {
+        Format::Json => output::json(&json!({"changes": changes})),
+        Format::Yaml => output::yaml(&json!({"changes": changes}))?,
+        Format::Table | Format::Wide => print(&changes, None),
+    }
+    judge(differences, arguments.exit_code)
+}
+
+/// The places at which two values differ. Lists count as a whole: their order matters.
+fn collect(before: &Value, after: &Value, pointer: String, changes: &mut Vec<Value>) {
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let keys: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for key in keys {
+                let place = format!("{pointer}/{}", key.replace('~', "~0").replace('/', "~1"));
+                let side = |map: &serde_json::Map<String, Value>| {
+                    map.get(key).cloned().unwrap_or_default()
+                };
+                collect(&side(old), &side(new), place, changes);
+            }
+        }
+        (old, new) if old != new => {
+            changes.push(json!({"pointer": pointer, "before": old, "after": new}));
+        }
+        _ => {}
+    }
 }
 
 /// What the server finds different from what it has.
@@ -98,6 +152,19 @@ fn lines(change: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn revisions_differ_where_their_values_do() {
+        let before = json!({"pools": {"a/b": {"members": [1]}}, "labels": {"x": "1"}, "gone": 1});
+        let after = json!({"pools": {"a/b": {"members": [1, 2]}}, "labels": {"x": "1"}});
+        let mut changes = Vec::new();
+        collect(&before, &after, String::new(), &mut changes);
+        let places: Vec<_> = changes
+            .iter()
+            .map(|it| it["pointer"].as_str().unwrap())
+            .collect();
+        assert_eq!(places, ["/gone", "/pools/a~1b/members"]);
+    }
 
     #[test]
     fn a_change_shows_what_goes_and_what_comes() {

@@ -1,7 +1,7 @@
 //! Reads a gateway document from a file or standard input and checks it.
 
 use crate::exit::{Failure, Kind};
-use lanekeeper_model::{Checked, Problem, check_yaml};
+use lanekeeper_model::{Checked, Problem, check_yaml, split_documents};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -25,41 +25,12 @@ pub(super) fn read(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// The documents of a text, which `---` lines part as YAML has it; empty ones are left out, unless
-/// all are.
-pub(super) fn split(text: &str) -> Vec<&str> {
-    let mut parts = Vec::new();
-    let mut start = 0;
-    let mut at = 0;
-    for line in text.split_inclusive('\n') {
-        let is_mark = line.strip_prefix("---").is_some_and(|rest| {
-            let rest = rest.trim_end();
-            rest.is_empty() || rest.trim_start().starts_with('#') && rest.starts_with([' ', '\t'])
-        });
-        if is_mark {
-            parts.extend(text.get(start..at));
-            start = at + line.len();
-        }
-        at += line.len();
-    }
-    parts.extend(text.get(start..));
-    let is_empty = |part: &&str| {
-        let mut lines = part.lines().map(str::trim);
-        lines.all(|line| line.is_empty() || line.starts_with('#') || line == "...")
-    };
-    if parts.iter().all(is_empty) {
-        return vec![text];
-    }
-    parts.retain(|part| !is_empty(part));
-    parts
-}
-
 /// The documents of several files, all checked before anything is done with one of them.
 pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Checked>, Failure> {
     let mut documents: Vec<Checked> = Vec::new();
-    for path in paths {
+    for path in &files(paths)? {
         let text = read(path)?;
-        let parts = split(&text);
+        let parts = split_documents(&text);
         for (index, part) in parts.iter().enumerate() {
             let checked = check(part)
                 .map_err(|problems| invalid(&place(path, index, parts.len()), &problems))?;
@@ -72,6 +43,42 @@ pub(super) fn all(paths: &[PathBuf]) -> Result<Vec<Checked>, Failure> {
         }
     }
     Ok(documents)
+}
+
+/// The files that paths name: a folder stands for the documents in it, by name.
+fn files(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let cannot = |error: std::io::Error| {
+            Failure::new(
+                Kind::Other,
+                format!("cannot read {}: {error}", path.display()),
+            )
+        };
+        let mut found = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(cannot)? {
+            let entry = entry.map_err(cannot)?.path();
+            let is_hidden = entry
+                .file_name()
+                .is_none_or(|name| name.to_string_lossy().starts_with('.'));
+            let ending = entry.extension().and_then(|ending| ending.to_str());
+            let is_document = ending.is_some_and(|it| ["yaml", "yml", "json"].contains(&it));
+            if is_document && !is_hidden && entry.is_file() {
+                found.push(entry);
+            }
+        }
+        if found.is_empty() {
+            let text = format!("{} holds no .yaml, .yml or .json file", path.display());
+            return Err(Failure::new(Kind::Other, text));
+        }
+        found.sort();
+        files.extend(found);
+    }
+    Ok(files)
 }
 
 /// The document as the agents and the API would check it. JSON is YAML.
@@ -99,30 +106,4 @@ pub(super) fn invalid(path: &Path, problems: &[Problem]) -> Failure {
         text += &format!("\n  {pointer}: {}", problem.message);
     }
     Failure::new(Kind::Invalid, text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn documents_are_parted_where_yaml_parts_them() {
-        for (text, parts) in [
-            ("a: 1\n", vec!["a: 1\n"]),
-            ("---\na: 1\n", vec!["a: 1\n"]),
-            ("a: 1\n---\nb: 2\n", vec!["a: 1\n", "b: 2\n"]),
-            ("a: 1\r\n--- # next\r\nb: 2", vec!["a: 1\r\n", "b: 2"]),
-            (
-                "# head\n---\na: 1\n---\n\n---\nb: 2\n",
-                vec!["a: 1\n", "b: 2\n"],
-            ),
-            ("a: |\n  ---\n  x\n", vec!["a: |\n  ---\n  x\n"]),
-            ("a: '----'\n----\n", vec!["a: '----'\n----\n"]),
-            ("{\"a\": 1}", vec!["{\"a\": 1}"]),
-            ("", vec![""]),
-            ("---\n", vec!["---\n"]),
-        ] {
-            assert_eq!(split(text), parts, "{text:?}");
-        }
-    }
 }

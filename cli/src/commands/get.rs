@@ -1,34 +1,61 @@
 //! `lanekeeper get`
 
+pub(super) mod filter;
+
 use super::columns;
 use crate::api::{Api, segment};
 use crate::args::{GetArguments, GetFormat, Resource};
 use crate::exit::{Failure, Kind};
 use crate::output;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 /// Pages followed of one list, so that a server that never ends a list cannot hold a command.
 const MAX_PAGES: usize = 1000;
+/// Pages of the audit trail that are shown: 10,000 entries.
+const MAX_AUDIT_PAGES: usize = 100;
+/// Pause between two looks of `--watch`.
+const LOOK_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
     let api = Api::new(&arguments.api)?;
-    let value = read(&api, &arguments).await?;
+    let mut shown = None;
+    loop {
+        let mut value = read(&api, &arguments).await?;
+        filter::apply(arguments.resource, &mut value, &arguments.filter)?;
+        // Ages grow by themselves; what a person sees decides whether something changed.
+        if shown.as_ref() != Some(&without_ages(&value)) {
+            if arguments.watch && output::is_terminal() {
+                output::clear();
+            }
+            print(&value, &arguments)?;
+            shown = Some(without_ages(&value));
+        }
+        if !arguments.watch || !output::try_flush() {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+fn print(value: &Value, arguments: &GetArguments) -> Result<(), Failure> {
     match (arguments.output, arguments.resource) {
-        (GetFormat::Name, Resource::Config) => {
+        (GetFormat::Name, Resource::Config | Resource::Plan) => {
             output::line(arguments.gateway.as_deref().unwrap_or_default());
         }
         (GetFormat::Name, resource) => {
-            for entry in entries(&value) {
+            for entry in entries(value) {
                 output::line(&columns::name(resource, entry));
             }
         }
-        (GetFormat::Json, _) => output::json(&value),
+        (GetFormat::Json, _) => output::json(value),
         // A document is read as YAML; as a table it would say nothing.
-        (GetFormat::Yaml, _) | (GetFormat::Table | GetFormat::Wide, Resource::Config) => {
-            output::yaml(&value)?;
+        (GetFormat::Yaml, _)
+        | (GetFormat::Table | GetFormat::Wide, Resource::Config | Resource::Plan) => {
+            output::yaml(value)?;
         }
-        (GetFormat::Table, resource) => table(resource, &value, false),
-        (GetFormat::Wide, resource) => table(resource, &value, true),
+        (GetFormat::Table, resource) => table(resource, value, false),
+        (GetFormat::Wide, resource) => table(resource, value, true),
     }
     Ok(())
 }
@@ -50,6 +77,26 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
     if let (Resource::Agents | Resource::Breakers, Some(gateway)) = (arguments.resource, &gateway) {
         api.get(gateway).await?;
     }
+    if let Some(number) = arguments.revision {
+        let path = of_gateway(&format!("revisions/{number}"))?;
+        return match arguments.resource {
+            Resource::Config => {
+                let mut revision = api.get(&path).await?.body;
+                Ok(revision
+                    .get_mut("document")
+                    .map(Value::take)
+                    .unwrap_or_default())
+            }
+            Resource::Revisions => {
+                let revision = api.get(&path).await?.body;
+                Ok(json!({"revisions": [revision]}))
+            }
+            _ => {
+                let text = "--revision is for config and revisions";
+                Err(Failure::new(Kind::Usage, text))
+            }
+        };
+    }
     match arguments.resource {
         Resource::Gateways => match &gateway {
             Some(gateway) => Ok(json!({"gateways": [api.get(gateway).await?.body]})),
@@ -60,6 +107,16 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
         Resource::Rollouts => list(api, &of_gateway("rollouts")?, "rollouts", None).await,
         Resource::Overrides => list(api, &of_gateway("overrides")?, "overrides", None).await,
         Resource::Config => Ok(api.get(&of_gateway("config")?).await?.body),
+        Resource::Plan => match of_gateway("rollout-plan") {
+            Ok(path) => Ok(api.get(&path).await?.body),
+            Err(_) => {
+                let text = "name the gateway: lanekeeper get plan NAME";
+                Err(Failure::new(Kind::Usage, text))
+            }
+        },
+        Resource::Audit => pages(api, "/admin/v1/audit", "entries", None, MAX_AUDIT_PAGES).await,
+        Resource::Identities => list(api, "/admin/v1/identities", "identities", filter).await,
+        Resource::Authorities => Ok(api.get("/admin/v1/authorities").await?.body),
         Resource::Breakers => {
             let closed = arguments.closed.then(|| "include=closed".to_owned());
             let query: Vec<String> = filter.into_iter().chain(closed).collect();
@@ -76,9 +133,19 @@ pub(super) async fn list(
     name: &str,
     filter: Option<String>,
 ) -> Result<Value, Failure> {
+    pages(api, path, name, filter, MAX_PAGES).await
+}
+
+async fn pages(
+    api: &Api,
+    path: &str,
+    name: &str,
+    filter: Option<String>,
+    most: usize,
+) -> Result<Value, Failure> {
     let mut items = Vec::new();
     let mut cursor: Option<String> = None;
-    for _ in 0..MAX_PAGES {
+    for _ in 0..most {
         let after = cursor.take().map(|cursor| format!("cursor={cursor}"));
         let query: Vec<String> = filter.clone().into_iter().chain(after).collect();
         let mut page = api.get(&format!("{path}?{}", query.join("&"))).await?.body;
@@ -96,22 +163,56 @@ pub(super) async fn list(
     Ok(json!({ (name): items }))
 }
 
+/// The names that lists have.
+const LISTS: [&str; 9] = [
+    "gateways",
+    "agents",
+    "revisions",
+    "rollouts",
+    "overrides",
+    "cells",
+    "entries",
+    "identities",
+    "authorities",
+];
+
 /// The entries of a list, whatever they are.
 fn entries(value: &Value) -> Vec<&Value> {
     // The view of the breakers has its agents as numbers.
-    [
-        "gateways",
-        "agents",
-        "revisions",
-        "rollouts",
-        "overrides",
-        "cells",
-    ]
-    .iter()
-    .find_map(|name| value.get(name)?.as_array())
-    .into_iter()
-    .flatten()
-    .collect()
+    LISTS
+        .iter()
+        .find_map(|name| value.get(name)?.as_array())
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The same list to change.
+fn entries_mut(value: &mut Value) -> Option<&mut Vec<Value>> {
+    let name = LISTS
+        .iter()
+        .find(|name| value.get(name).is_some_and(Value::is_array))?;
+    value.get_mut(name)?.as_array_mut()
+}
+
+/// The value without what only the clock changes.
+fn without_ages(value: &Value) -> Value {
+    match value {
+        Value::Object(entries) => {
+            let is_age = |key: &str| {
+                key == "generated_at"
+                    || key.ends_with("_age_secs")
+                    || key.ends_with("_for_secs")
+                    || key.ends_with("_in_secs")
+                    || key.ends_with("remaining_secs")
+            };
+            let kept = entries.iter().filter(|(key, _)| !is_age(key));
+            kept.map(|(key, value)| (key.clone(), without_ages(value)))
+                .collect()
+        }
+        Value::Array(items) => items.iter().map(without_ages).collect(),
+        other => other.clone(),
+    }
 }
 
 fn table(resource: Resource, value: &Value, wide: bool) {

@@ -3,9 +3,12 @@
 use super::columns::{self, Column};
 use crate::api::{Api, segment};
 use crate::args::{Format, JoinTokenAction, JoinTokenArguments};
-use crate::exit::Failure;
+use crate::exit::{Failure, Kind};
 use crate::output;
 use serde_json::{Value, json};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 
 const COLUMNS: &[Column] = &[
     ("ID", "/id"),
@@ -40,12 +43,20 @@ pub(crate) async fn run(arguments: JoinTokenArguments) -> Result<(), Failure> {
             gateway,
             ttl,
             max_uses,
+            keep_in,
             output,
             api,
         } => {
+            if let Some(file) = keep_in.as_ref().filter(|file| file.exists()) {
+                output::hint(&format!("{} is there: no token was made", file.display()));
+                return Ok(());
+            }
             let form = json!({"gateway": gateway, "ttl_secs": ttl, "max_uses": max_uses});
             let api = Api::new(&api)?;
             let made = api.post("/admin/v1/join-tokens", &form).await?.body;
+            if let Some(file) = &keep_in {
+                return keep(file, &columns::word(made.get("token")));
+            }
             match output {
                 Format::Json => output::json(&made),
                 Format::Yaml => output::yaml(&made)?,
@@ -63,5 +74,23 @@ pub(crate) async fn run(arguments: JoinTokenArguments) -> Result<(), Failure> {
             output::line(&format!("join token {id} revoked"));
         }
     }
+    Ok(())
+}
+
+/// Puts a token into a new file that only this user reads.
+fn keep(file: &Path, token: &str) -> Result<(), Failure> {
+    let cannot = |error: std::io::Error| {
+        let text = format!("cannot write {}: {error}", file.display());
+        Failure::new(Kind::Other, text)
+    };
+    let mut options = std::fs::OpenOptions::new();
+    let mut opened = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)
+        .map_err(cannot)?;
+    writeln!(opened, "{token}").map_err(cannot)?;
+    output::line(&format!("the join token is in {}", file.display()));
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 use super::document;
 use crate::api::{Api, segment, with_message};
-use crate::args::{Format, RolloutCommand, RolloutOrder, RolloutTarget, StartArguments};
+use crate::args::{
+    Format, PlanArguments, RolloutCommand, RolloutOrder, RolloutTarget, StartArguments,
+};
 use crate::exit::{Failure, Kind};
 use crate::output;
 use lanekeeper_model::rollout::RolloutPlan;
@@ -22,8 +24,29 @@ pub(crate) async fn run(command: RolloutCommand) -> Result<(), Failure> {
             no_rollback: true,
             order,
         } => give(&order, "abort?rollback=false").await,
+        RolloutCommand::Plan(arguments) => show_or_set(&arguments).await,
         RolloutCommand::Start(arguments) => start(&arguments).await,
     }
+}
+
+async fn show_or_set(arguments: &PlanArguments) -> Result<(), Failure> {
+    let api = Api::new(&arguments.api)?;
+    let path = format!(
+        "/admin/v1/gateways/{}/rollout-plan",
+        segment(&arguments.gateway)
+    );
+    let kept = match &arguments.file {
+        Some(file) => {
+            let path = with_message(&path, arguments.message.as_deref());
+            api.put(&path, &plan(file)?, "*").await?.body
+        }
+        None => api.get(&path).await?.body,
+    };
+    match arguments.output {
+        Format::Json => output::json(&kept),
+        Format::Yaml | Format::Table | Format::Wide => output::yaml(&kept)?,
+    }
+    Ok(())
 }
 
 async fn status(target: &RolloutTarget) -> Result<(), Failure> {

@@ -27,15 +27,19 @@ pub(crate) struct GatewayInfo {
     hash: String,
     /// The current document's labels.
     labels: BTreeMap<String, String>,
+    /// The file of the server's documents folder that its document comes from; the API refuses to
+    /// change it then. Null when there is none.
+    documents_file: Option<String>,
     /// When it was created, RFC 3339.
     created_at: String,
     /// When its configuration last changed, RFC 3339.
     updated_at: String,
 }
 
-impl From<GatewayRow> for GatewayInfo {
-    fn from(row: GatewayRow) -> Self {
+impl GatewayInfo {
+    fn of(row: GatewayRow, app: &App) -> Self {
         Self {
+            documents_file: app.managed.file_of(&row.name),
             name: row.name,
             revision: row.revision,
             hash: row.hash,
@@ -73,7 +77,10 @@ pub(crate) async fn list(
     let mut rows = app.store.list_gateways(after.as_deref(), limit + 1).await?;
     let next_cursor = cursor::cut(&mut rows, limit, |row| row.name.clone());
     Ok(axum::Json(GatewayPage {
-        gateways: rows.into_iter().map(GatewayInfo::from).collect(),
+        gateways: rows
+            .into_iter()
+            .map(|row| GatewayInfo::of(row, &app))
+            .collect(),
         next_cursor,
     }))
 }
@@ -108,6 +115,7 @@ pub(crate) async fn create(
     let emptying = Emptying::of_query(query.allow_empty.as_deref())?;
     let checked = document.check(None).await?;
     let name = checked.gateway.name.to_string();
+    app.managed.check(&name)?;
     // Agents of a gateway that was deleted go on to serve it, until it is created again.
     if emptying == Emptying::Refused
         && !checked.gateway.has_usable_pool()
@@ -159,7 +167,7 @@ pub(crate) async fn show(
     if held(&headers, &tag) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, tag)]).into_response());
     }
-    Ok(([(ETAG, tag)], axum::Json(GatewayInfo::from(row))).into_response())
+    Ok(([(ETAG, tag)], axum::Json(GatewayInfo::of(row, &app))).into_response())
 }
 
 /// Delete a gateway. Its agents keep serving what they have; its history stays in the audit trail.
