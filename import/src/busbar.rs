@@ -22,6 +22,7 @@ const TRIP: &[&str] = &[
 
 /// Blocks that are about other things than routing.
 const BLOCKS: &[(&str, Verdict, &str)] = &[
+    ("limits", Verdict::Lost, "bodies pass as callers send them"),
     ("listen", Verdict::Dropped, "agent --listen"),
     (
         "tls",
@@ -79,7 +80,9 @@ const BLOCKS: &[(&str, Verdict, &str)] = &[
 
 pub(crate) fn read(views: &[View<'_>], draft: &mut Draft) {
     for view in views {
-        if let Some(models) = view.get("models") {
+        // The newer form has the models among the pools.
+        let models = view.get("models").or_else(|| view.at(&["pools", "models"]));
+        if let Some(models) = models {
             for (name, model) in models.entries() {
                 read_model(&name, &model, views, draft);
             }
@@ -93,7 +96,7 @@ pub(crate) fn read(views: &[View<'_>], draft: &mut Draft) {
             });
             for (name, pool) in pools.entries() {
                 match name.as_str() {
-                    "upstream_credentials" => {}
+                    "upstream_credentials" | "models" => {}
                     "hooks" => pool.lost("there are no hooks"),
                     _ => read_pool(&name, &pool, credentials.as_deref(), draft),
                 }
@@ -101,6 +104,10 @@ pub(crate) fn read(views: &[View<'_>], draft: &mut Draft) {
         }
         read_exports(view);
         view.note(BLOCKS);
+        if let Some(providers) = view.get("providers") {
+            // What was read of one has marks of its own by now.
+            providers.dropped("no model that was taken uses it");
+        }
     }
     // A pool may fall back on one that comes later in the file, or that was not taken.
     for name in draft.pool_names() {

@@ -104,8 +104,19 @@ pub(crate) fn read(views: &[View<'_>], draft: &mut Draft) {
         }
     }
     for view in views {
-        if text(view, &["kind"]) == "BackendTrafficPolicy" {
-            read_policy(view, draft);
+        match text(view, &["kind"]).as_str() {
+            "BackendTrafficPolicy" => read_policy(view, draft),
+            // What was read of one has marks of its own by now.
+            "Backend"
+            | "AIServiceBackend"
+            | "AIBackend"
+            | "LLMBackend"
+            | "BackendSecurityPolicy" => {
+                if let Some(spec) = view.get("spec") {
+                    spec.unless_marked("no model that was taken uses it");
+                }
+            }
+            _ => {}
         }
     }
 }
@@ -387,6 +398,9 @@ fn read_backend(
     };
     let base = format!("{}{path}", address(&target, &reference, views)?);
     schema.taken("providers.*.protocol, base_url");
+    if let Some(entry) = schema.get("capabilities") {
+        entry.lost("what is translated is the gateway's own affair");
+    }
     reference.taken("providers.*.base_url");
     let mut provider = Map::new();
     provider.insert("protocol".to_owned(), json!(protocol));

@@ -50,6 +50,8 @@ pub(crate) struct Ledger(RefCell<BTreeMap<(String, String), (Verdict, String)>>)
 
 /// What is said of an entry that no reader knows.
 const UNKNOWN: &str = "not known here";
+/// What is said of an entry without a value.
+const NOTHING: &str = "it says nothing";
 
 impl Ledger {
     fn mark(&self, file: &str, path: &str, verdict: Verdict, text: String) {
@@ -94,6 +96,9 @@ impl Ledger {
             _ => {
                 let (verdict, text) = match mark {
                     Some((verdict, text)) => (*verdict, text.clone()),
+                    None if matches!(node.kind, Kind::Null) => {
+                        (Verdict::Dropped, NOTHING.to_owned())
+                    }
                     None => (Verdict::Lost, UNKNOWN.to_owned()),
                 };
                 lines.push(Line {
@@ -148,7 +153,7 @@ impl<'a> View<'a> {
         let found = self.entries().into_iter().find(|(name, _)| name == key);
         let (_, view) = found?;
         if matches!(view.node.kind, Kind::Null) {
-            view.dropped("it says nothing");
+            view.dropped(NOTHING);
             return None;
         }
         Some(view)
@@ -210,7 +215,7 @@ impl<'a> View<'a> {
     /// A count: a whole number of at least 1.
     pub(crate) fn count(&self) -> Option<u64> {
         let number = self.number()?;
-        let is_count = number >= 1.0 && number <= 9_007_199_254_740_991.0 && number.fract() == 0.0;
+        let is_count = (1.0..=9_007_199_254_740_991.0).contains(&number) && number.fract() == 0.0;
         is_count.then_some(number as u64)
     }
 
@@ -246,6 +251,14 @@ impl<'a> View<'a> {
     /// It has no counterpart.
     pub(crate) fn lost(&self, text: impl Into<String>) {
         self.mark(Verdict::Lost, text);
+    }
+
+    /// It is not needed, unless something else was said of it as a whole.
+    pub(crate) fn unless_marked(&self, text: &str) {
+        let key = (self.file.to_owned(), self.path.clone());
+        if !self.ledger.0.borrow().contains_key(&key) {
+            self.dropped(text);
+        }
     }
 
     fn mark(&self, verdict: Verdict, text: impl Into<String>) {

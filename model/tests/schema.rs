@@ -5,6 +5,9 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+#[path = "schema/reference.rs"]
+mod reference;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

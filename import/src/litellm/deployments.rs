@@ -96,7 +96,9 @@ impl Groups {
     fn add(&mut self, name: &str, member: Value, retries: Option<u64>) {
         match self.0.iter_mut().find(|(known, ..)| known == name) {
             Some((_, members, known)) => {
-                let is_twin = members.iter().any(|it| it["target"] == member["target"]);
+                let is_twin = members
+                    .iter()
+                    .any(|it| it.get("target") == member.get("target"));
                 if !is_twin {
                     members.push(member);
                 }
@@ -363,7 +365,7 @@ fn read_key(parameters: &View<'_>, place: &Place, has_base: bool) -> Value {
     };
     let Some(entry) = parameters.get("api_key") else {
         // LiteLLM looks for the vendor's own variable then.
-        let needs_one = !place.vendor.variable.is_empty() && !(has_base && place.name == "openai");
+        let needs_one = !(place.vendor.variable.is_empty() || has_base && place.name == "openai");
         return if needs_one || place.name.starts_with("azure") {
             json!({"env": own})
         } else {

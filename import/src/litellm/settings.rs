@@ -15,6 +15,12 @@ const SERVED_CALLBACKS: &[(&str, &str)] = &[
 /// Settings of the router and of the library that need no reading.
 const NOTES: &[(&str, Verdict, &str)] = &[
     (
+        "default_model",
+        Verdict::Lost,
+        "callers name a model; a route * catches every other name",
+    ),
+    ("custom_provider_map", Verdict::Lost, "there are no hooks"),
+    (
         "redis_url",
         Verdict::Dropped,
         "no store stands in a request's way",
