@@ -73,16 +73,16 @@ impl Draft {
     }
 
     /// A provider under this name, or the equal one that is there already.
-    pub(crate) fn provider(&mut self, wish: &str, value: Value) -> String {
+    pub(crate) fn provider(&mut self, wanted: &str, value: Value) -> String {
         if let Some(url) = value.get("base_url").and_then(Value::as_str) {
             self.private_hosts.extend(private_host(url));
         }
-        put(&mut self.providers, wish, value)
+        put(&mut self.providers, wanted, value)
     }
 
     /// A lane under this name, or the equal one that is there already.
-    pub(crate) fn lane(&mut self, wish: &str, value: Value) -> String {
-        put(&mut self.lanes, wish, value)
+    pub(crate) fn lane(&mut self, wanted: &str, value: Value) -> String {
+        put(&mut self.lanes, wanted, value)
     }
 
     /// Puts a pool under exactly this name, made valid.
@@ -226,12 +226,12 @@ fn rename(pool: &mut Value, name: &str, new: &str) {
 }
 
 /// Puts a value under a free name, or finds the equal one.
-fn put(map: &mut BTreeMap<String, Value>, wish: &str, value: Value) -> String {
-    let base = clean(wish);
+fn put(map: &mut BTreeMap<String, Value>, wanted: &str, value: Value) -> String {
+    let base = clean(wanted);
     let mut names = map.iter();
     let twin = names.find(|(name, other)| {
-        let is_of_wish = **name == base || name.starts_with(&format!("{base}-"));
-        is_of_wish && **other == value
+        let is_of_name = **name == base || name.starts_with(&format!("{base}-"));
+        is_of_name && **other == value
     });
     if let Some((name, _)) = twin {
         return name.clone();

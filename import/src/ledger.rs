@@ -1,4 +1,5 @@
-//! What became of every entry of a foreign file. Nothing is forgotten: what no reader marked is lost.
+//! What became of every entry of a foreign file. Nothing is forgotten: what no reader marked is
+//! lost.
 
 use crate::source::{Kind, Node};
 use std::cell::RefCell;

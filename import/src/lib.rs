@@ -1,6 +1,6 @@
-//! Reads the configuration of other gateways and writes a gateway document. Every entry of the foreign
-//! file is accounted for: taken, taken with a difference, not needed, or lost. No I/O: texts come in, a
-//! document and its report go out.
+//! Reads the configuration of other gateways and writes a gateway document. Every entry of the
+//! foreign file is accounted for: taken, taken with a difference, not needed, or lost. No I/O:
+//! texts come in, a document and its report go out.
 //!
 //! ```
 //! use lanekeeper_import::{Settings, System, import};
@@ -117,8 +117,8 @@ fn listed(problems: &[lanekeeper_model::Problem]) -> String {
 ///
 /// # Errors
 ///
-/// [`Error::Unreadable`] for a file that is no YAML or TOML; [`Error::Nothing`] and [`Error::Invalid`]
-/// when no valid document comes out, with the report all the same.
+/// [`Error::Unreadable`] for a file that is no YAML or TOML; [`Error::Nothing`] and
+/// [`Error::Invalid`] when no valid document comes out, with the report all the same.
 pub fn import(
     system: System,
     files: &[(String, String)],

@@ -1,5 +1,7 @@
 //! Rolter's `rolter.toml`.
 
+mod behaviour;
+
 use crate::draft::{Draft, Key, clean, literal_key, variable_for};
 use crate::ledger::{Verdict, View};
 use crate::vendors;
@@ -82,7 +84,7 @@ pub(crate) fn read(views: &[View<'_>], draft: &mut Draft) {
         {
             read_client(&key, draft);
         }
-        read_behaviour(view, draft);
+        behaviour::read(view, draft);
         view.note(BLOCKS);
     }
 }
@@ -103,7 +105,7 @@ fn read_provider(entry: &View<'_>, draft: &mut Draft, known: &mut BTreeMap<Strin
         entry.lost("it has no name or no kind");
         return;
     };
-    let (wish, kind_name) = (
+    let (wanted, kind_name) = (
         name.text().unwrap_or_default(),
         kind.text().unwrap_or_default(),
     );
@@ -130,8 +132,8 @@ fn read_provider(entry: &View<'_>, draft: &mut Draft, known: &mut BTreeMap<Strin
         entry.lost("it has no api_base");
         return;
     }
-    kind.taken(format!("providers.{wish}.protocol"));
-    name.taken(format!("providers.{wish}"));
+    kind.taken(format!("providers.{wanted}.protocol"));
+    name.taken(format!("providers.{wanted}"));
     let mut provider = Map::new();
     provider.insert("protocol".to_owned(), json!(vendor.protocol));
     provider.insert("base_url".to_owned(), json!(base.trim_end_matches('/')));
@@ -141,12 +143,12 @@ fn read_provider(entry: &View<'_>, draft: &mut Draft, known: &mut BTreeMap<Strin
             json!({"kind": "header", "name": "api-key"}),
         );
     }
-    provider.insert("api_key".to_owned(), read_key(entry, &wish));
+    provider.insert("api_key".to_owned(), read_key(entry, &wanted));
     if let Some(proxy) = entry.get("egress_proxy") {
         let url = proxy.text().unwrap_or_default();
         if url.starts_with("http://") || url.starts_with("https://") {
             provider.insert("proxy".to_owned(), json!(url));
-            proxy.taken(format!("providers.{wish}.proxy"));
+            proxy.taken(format!("providers.{wanted}.proxy"));
         } else {
             proxy.lost("a proxy is spoken to by HTTP");
         }
@@ -185,8 +187,8 @@ fn read_provider(entry: &View<'_>, draft: &mut Draft, known: &mut BTreeMap<Strin
         ),
         ("slug", Verdict::Dropped, "a provider has one name"),
     ]);
-    let name = draft.provider(&wish, Value::Object(provider));
-    known.insert(wish, name);
+    let name = draft.provider(&wanted, Value::Object(provider));
+    known.insert(wanted, name);
 }
 
 fn read_key(entry: &View<'_>, provider: &str) -> Value {
@@ -401,120 +403,4 @@ fn read_client(key: &View<'_>, draft: &mut Draft) {
         ("providers", Verdict::Lost, "a client may be bound to pools"),
         ("cache", Verdict::Lost, "answers are not cached"),
     ]);
-}
-
-fn each_pool(draft: &mut Draft, block: &str, key: &str, value: &Value) {
-    for name in draft.pool_names() {
-        if let Some(pool) = draft.pool_mut(&name).and_then(Value::as_object_mut) {
-            let entry = pool.entry(block).or_insert_with(|| json!({}));
-            if let Some(entry) = entry.as_object_mut() {
-                entry.insert(key.to_owned(), value.clone());
-            }
-        }
-    }
-}
-
-fn read_behaviour(view: &View<'_>, draft: &mut Draft) {
-    if let Some(entry) = view.at(&["retry", "max_retries"])
-        && let Some(number) = entry.number()
-    {
-        let hops = json!(number.clamp(0.0, 100.0) as u64);
-        each_pool(draft, "failover", "max_hops", &hops);
-        entry.taken("pools.*.failover.max_hops");
-    }
-    if let Some(retry) = view.get("retry") {
-        retry.note(&[
-            (
-                "base_backoff_ms",
-                Verdict::Dropped,
-                "another lane is tried at once",
-            ),
-            (
-                "max_backoff_ms",
-                Verdict::Dropped,
-                "another lane is tried at once",
-            ),
-        ]);
-    }
-    if let Some(entry) = view.at(&["cooldown", "base_secs"])
-        && let Some(secs) = entry.number().filter(|secs| *secs >= 0.0)
-    {
-        draft.breaker("park_secs", json!(secs.min(60.0)));
-        entry.taken("defaults.breaker.park_secs");
-    }
-    if let Some(entry) = view.at(&["cooldown", "max_secs"]) {
-        entry.dropped("a Retry-After is bounded by the breaker");
-    }
-    if let Some(breaker) = view.get("breaker") {
-        if breaker.get("enabled").and_then(|it| it.flag()) == Some(true) {
-            draft.breaker("preset", json!("rolter"));
-            if let Some(entry) = breaker.get("failure_threshold")
-                && let Some(count) = entry.count()
-            {
-                let trip = json!({"mode": "consecutive", "consecutive_n": count});
-                draft.breaker("trip", trip);
-            }
-            if let Some(secs) = breaker.get("open_secs").and_then(|it| it.number()) {
-                draft.breaker("base_cooldown_secs", json!(secs.max(1.0)));
-                draft.breaker("max_cooldown_secs", json!(secs.max(1.0)));
-            }
-            breaker.taken("defaults.breaker: the preset rolter");
-        } else {
-            breaker.changed(
-                "breakers are on here, by the preset default; defaults.breaker.mode: off ends that",
-            );
-        }
-    }
-    if let Some(entry) = view.at(&["timeouts", "connect_secs"])
-        && let Some(secs) = entry.number().filter(|secs| *secs > 0.0)
-    {
-        for provider in draft.providers_mut().filter_map(Value::as_object_mut) {
-            provider.insert("connect_timeout_secs".to_owned(), json!(secs));
-        }
-        entry.taken("providers.*.connect_timeout_secs");
-    }
-    if let Some(entry) = view.at(&["timeouts", "request_secs"])
-        && let Some(secs) = entry.number().filter(|secs| *secs > 0.0)
-    {
-        for lane in draft.lanes_mut().filter_map(Value::as_object_mut) {
-            let millis = (secs.min(86_400.0) * 1000.0).round() as u64;
-            lane.insert("attempt_timeout_ms".to_owned(), json!(millis.max(1)));
-        }
-        entry.taken("models.*.attempt_timeout_ms");
-    }
-    if let Some(health) = view.get("health") {
-        if health.get("enabled").and_then(|it| it.flag()) == Some(true) {
-            for provider in draft.providers_mut().filter_map(Value::as_object_mut) {
-                provider.insert("health".to_owned(), json!({"mode": "dead"}));
-            }
-            health.changed("providers.*.health: one small billed call to lanes that are open, in place of a GET");
-        } else {
-            health.dropped("it is off");
-        }
-    }
-    read_server(view, draft);
-}
-
-fn read_server(view: &View<'_>, draft: &mut Draft) {
-    if let Some(entry) = view.at(&["server", "max_body_bytes"])
-        && let Some(bytes) = entry.count()
-    {
-        draft.body_max_bytes(bytes.min(1_073_741_824));
-        entry.taken("limits.body_max_bytes");
-    }
-    if let Some(server) = view.get("server") {
-        server.note(&[
-            ("host", Verdict::Dropped, "agent --listen"),
-            ("port", Verdict::Dropped, "agent --listen"),
-            (
-                "metrics_path",
-                Verdict::Dropped,
-                "metrics are on the ops listener: agent --ops-listen",
-            ),
-            ("key_pepper", Verdict::Dropped, "clients hold digests"),
-        ]);
-    }
-    if let Some(egress) = view.get("egress") {
-        egress.changed("private addresses are refused unless allow_private_hosts lists them");
-    }
 }

@@ -1,4 +1,5 @@
-//! Where well-known providers are, as their documentation says, and by which variable their keys go.
+//! Where well-known providers are, as their documentation says, and by which variable their keys
+//! go.
 
 /// A provider that others know by name.
 pub(crate) struct Vendor {

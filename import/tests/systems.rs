@@ -1,5 +1,5 @@
-//! What comes of the configuration of other gateways. The files here are made up; docs/moving.md says over
-//! how many real ones the importer was tried.
+//! What comes of the configuration of other gateways. The files here are made up; docs/moving.md
+//! says over how many real ones the importer was tried.
 
 #![allow(
     clippy::unwrap_used,
@@ -197,7 +197,7 @@ fn an_open_gateway_is_a_loss_and_not_an_accident() {
 }
 
 #[test]
-fn a_pool_and_a_lane_of_one_name_are_told_apart() {
+fn a_pool_and_a_lane_of_one_name_get_two() {
     let text =
         "model_list:\n- model_name: openai/gpt-4o\n  litellm_params: {model: openai/gpt-4o}\n";
     let done = run(System::Litellm, &[text]);

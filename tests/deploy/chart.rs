@@ -36,8 +36,8 @@ fn chart(values: &[&str]) -> Result<Vec<Value>, String> {
     Ok(objects(text))
 }
 
-/// Objects by kind and name, without what only one of the two ways gives them: a hash in the names of
-/// settings, and labels and annotations of the tool.
+/// Objects by kind and name, without what only one of the two ways gives them: a hash in the
+/// names of settings, and labels and annotations of the tool.
 fn by_name(objects: Vec<Value>) -> BTreeMap<String, Value> {
     let mut named = BTreeMap::new();
     for object in objects.into_iter().filter(|object| !object.is_null()) {

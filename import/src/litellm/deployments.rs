@@ -426,8 +426,8 @@ fn read_lane(
         lane.insert("context_max".to_owned(), json!(count));
         entry.taken("models.*.context_max");
     }
-    let wish = format!("{provider}/{}", place.upstream);
-    draft.lane(&wish, Value::Object(lane))
+    let wanted = format!("{provider}/{}", place.upstream);
+    draft.lane(&wanted, Value::Object(lane))
 }
 
 fn read_weight(parameters: &View<'_>, member: &mut Map<String, Value>) {
@@ -444,7 +444,7 @@ fn read_weight(parameters: &View<'_>, member: &mut Map<String, Value>) {
         }
     }
     if let Some(entry) = parameters.get("order") {
-        entry.lost("an order is a chain of pools here: on_exhausted.fallback_pool");
+        entry.lost("in turn means a chain of pools here: on_exhausted.fallback_pool");
     }
 }
 
