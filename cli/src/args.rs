@@ -28,7 +28,8 @@ pub(crate) use fleet_sim::FleetSimArguments;
 pub(crate) use import::{ForeignSystem, ImportArguments, ImportFormat};
 pub(crate) use join_token::{JoinTokenAction, JoinTokenArguments};
 pub(crate) use manage::{
-    AgentsAction, AgentsArguments, DiffArguments, TokenAction, TokenArguments, WatchArguments,
+    AgentsAction, AgentsArguments, DiffArguments, TokenAction, TokenArguments, TopArguments,
+    WatchArguments,
 };
 pub(crate) use overrides::{
     LastingArguments, OrderArguments, OverrideArguments, OverrideCommand, WaitArguments,
@@ -50,9 +51,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// The release, and in one that was packaged its commit.
+pub(crate) const VERSION: &str = match option_env!("LANEKEEPER_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// A fleet of LLM gateways that keeps every lane honest.
 #[derive(Debug, Parser)]
-#[command(name = "lanekeeper", version, after_help = exit::HELP, propagate_version = true)]
+#[command(name = "lanekeeper", version = VERSION, after_help = exit::HELP, propagate_version = true)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) log: LogArguments,
@@ -115,6 +122,8 @@ pub(crate) enum Command {
     Rollback(RollbackArguments),
     /// Show, start, pause, resume or abort a rollout
     Rollout(RolloutArguments),
+    /// Show whether callers are served, pool by pool and lane by lane, again and again
+    Top(TopArguments),
     /// Follow the fleet's breakers as they change
     Watch(WatchArguments),
     /// List agents, take one out of its load balancer, forget one
@@ -125,6 +134,8 @@ pub(crate) enum Command {
     JoinToken(JoinTokenArguments),
     /// Replace the authority that signs agents' certificates
     Ca(CaArguments),
+    /// Look at everything between you and an answer, and say what is wrong and what to do
+    Doctor(DoctorArguments),
     /// Ask a process of this machine whether it is ready; for health checks
     Ready(ReadyArguments),
     /// Write the manual pages into a folder
@@ -164,6 +175,18 @@ pub(crate) struct OwnFolderArguments {
     /// Whose they become, as numbers: USER:GROUP
     #[arg(long, env = "LANEKEEPER_OWNER", value_parser = owner)]
     pub(crate) owner: (u32, u32),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    /// Look at this document's providers and keys too, as this machine and user see them
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
 }
 
 #[derive(Debug, Args)]

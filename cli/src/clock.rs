@@ -16,3 +16,11 @@ pub(crate) fn unix_ms() -> u64 {
         .unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// Days until a moment in RFC 3339; negative when it is over.
+pub(crate) fn days_until(moment: &str) -> Option<f64> {
+    let format = &time::format_description::well_known::Rfc3339;
+    let at = time::OffsetDateTime::parse(moment, format).ok()?;
+    let now = i64::try_from(unix_ms() / 1000).ok()?;
+    Some((at.unix_timestamp() - now) as f64 / 86_400.0)
+}

@@ -3,6 +3,8 @@
 //! Types of this crate describe themselves to utoipa. Types of the model know JSON Schema only,
 //! which OpenAPI 3.1 takes as it is, so their schemas are added to the finished document.
 
+mod bounds;
+
 use crate::auth::Access;
 use crate::error::Error;
 use crate::input::Path;
@@ -89,6 +91,7 @@ fn document(table: Vec<Route>) -> Result<Value, serde_json::Error> {
         .components(Some(components.build()))
         .build();
     let mut document = serde_json::to_value(api)?;
+    add_tags(&mut document);
     add_security(&mut document);
     add_common_refusals(&mut document);
     for (path, method, role) in roles {
@@ -102,6 +105,7 @@ fn document(table: Vec<Route>) -> Result<Value, serde_json::Error> {
         }
     }
     add_model_schemas(&mut document);
+    bounds::add(&mut document);
     Ok(document)
 }
 
@@ -146,6 +150,33 @@ fn add_idempotency_key(operation: &mut Map<String, Value>) {
                 "A write with this key was already made, and its response is no longer available",
             )
         });
+    }
+}
+
+/// What each group of operations is about, in the order in which they are shown.
+const GROUPS: [(&str, &str); 11] = [
+    ("fleet", "What the fleet sees: breakers, agents, counts"),
+    ("gateways", "Gateways: named configurations"),
+    ("config", "A gateway's document"),
+    ("revisions", "A gateway's history"),
+    ("rollouts", "How revisions reach the agents"),
+    ("overrides", "Operators' overrides on breakers"),
+    ("agents", "Agents taken out of service, or forgotten"),
+    (
+        "enrolment",
+        "Who may join: join tokens, identities, authorities",
+    ),
+    ("tokens", "API tokens"),
+    ("audit", "Who did or tried what"),
+    ("session", "Signing in with a browser"),
+];
+
+/// Describes the groups that operations name.
+fn add_tags(document: &mut Value) {
+    let groups = GROUPS.iter();
+    let groups = groups.map(|(name, text)| json!({"name": name, "description": text}));
+    if let Some(root) = document.as_object_mut() {
+        root.insert("tags".to_owned(), groups.collect());
     }
 }
 
@@ -203,6 +234,13 @@ fn add_common_refusals(document: &mut Value) {
         .filter_map(Value::as_object_mut);
     for operation in operations {
         let has_body = operation.contains_key("requestBody");
+        if let Some(body) = operation
+            .get_mut("requestBody")
+            .and_then(Value::as_object_mut)
+        {
+            // No operation that takes a body does without.
+            body.insert("required".to_owned(), json!(true));
+        }
         let parameters = operation
             .get_mut("parameters")
             .and_then(Value::as_array_mut)

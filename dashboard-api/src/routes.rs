@@ -17,7 +17,13 @@ use axum::routing::get;
 use http::header::CONTENT_TYPE;
 use lanekeeper_store::Role;
 use std::sync::LazyLock;
+use tower_http::CompressionLevel;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{And, NotForContentType, Predicate as _, SizeAbove};
 use utoipa_axum::routes;
+
+/// An answer of this many bytes costs one packet either way.
+const COMPRESSED_FROM_BYTES: u64 = 1024;
 
 const VIEWER: Access = Access::Needs(Role::Viewer);
 const OPERATOR: Access = Access::Needs(Role::Operator);
@@ -184,7 +190,17 @@ pub(crate) fn router(app: App) -> Router {
     router
         .fallback(async || Error::UnknownRoute)
         .layer(from_fn(envelope::wrap))
+        .layer(compression())
         .with_state(app)
+}
+
+/// Answers of more than [`COMPRESSED_FROM_BYTES`] are compressed for who takes it. Event streams are
+/// not: a compressor would hold their events back.
+fn compression() -> CompressionLayer<And<SizeAbove, NotForContentType>> {
+    let worth_it = SizeAbove::new(COMPRESSED_FROM_BYTES).and(NotForContentType::SSE);
+    CompressionLayer::new()
+        .quality(CompressionLevel::Fastest)
+        .compress_when(worth_it)
 }
 
 /// What is served until the stores are there.

@@ -9,6 +9,7 @@
 
 mod admin;
 mod agents;
+mod compressed;
 mod description;
 mod documents;
 mod empty;

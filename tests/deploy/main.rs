@@ -3,6 +3,7 @@
 mod alerts;
 mod chart;
 mod cluster;
+mod compose;
 mod fit;
 mod joining;
 mod manifests;

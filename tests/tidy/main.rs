@@ -1,6 +1,7 @@
 //! Rules of the code base that a compiler does not know, kept by tests.
 
 mod circles;
+mod codes;
 mod dependencies;
 mod field_reports;
 mod files;

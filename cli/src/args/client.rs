@@ -5,11 +5,14 @@ use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 
+/// Where a server on this machine listens.
+const DEFAULT_URL: &str = "http://127.0.0.1:7401";
+
 /// Where the HTTP API is and who asks.
 #[derive(Debug, Args)]
 pub(crate) struct ApiArguments {
     /// Address of the HTTP API
-    #[arg(long, env = "LANEKEEPER_URL", default_value = "http://127.0.0.1:7401")]
+    #[arg(long, env = "LANEKEEPER_URL", default_value = DEFAULT_URL)]
     pub(crate) url: String,
     /// Authority that the API's certificate must come from (PEM), beside the system's own
     #[arg(long, env = "LANEKEEPER_CACERT", value_name = "FILE")]
@@ -20,6 +23,13 @@ pub(crate) struct ApiArguments {
     /// File that holds the API token
     #[arg(long, env = "LANEKEEPER_TOKEN_FILE", conflicts_with = "token")]
     pub(crate) token_file: Option<PathBuf>,
+}
+
+impl ApiArguments {
+    /// Whether somebody said where the API is or who asks.
+    pub(crate) fn is_named(&self) -> bool {
+        self.token.is_some() || self.token_file.is_some() || self.url != DEFAULT_URL
+    }
 }
 
 /// How a result is printed.

@@ -56,6 +56,24 @@ pub(crate) struct WatchArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct TopArguments {
+    /// Only this gateway
+    #[arg(add = complete::gateways())]
+    pub(crate) gateway: Option<String>,
+    /// Show it once; without a terminal it is shown once anyway
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Seconds between two looks
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..3600))]
+    pub(crate) interval_secs: u64,
+    /// How it is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+    #[command(flatten)]
+    pub(crate) api: ApiArguments,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct TokenArguments {
     #[command(subcommand)]
     pub(crate) action: TokenAction,

@@ -16,11 +16,11 @@ use http::header::LOCATION;
 use lanekeeper_store::{ExposeSecret, JoinToken, NewJoinToken};
 
 /// Longest life of a join token, seconds: 30 days.
-const MAX_TTL_SECS: u64 = 30 * 24 * 60 * 60;
+pub(crate) const MAX_TTL_SECS: u64 = 30 * 24 * 60 * 60;
 /// Life of a join token unless told otherwise, seconds: an hour.
 const TTL_SECS: u64 = 60 * 60;
 /// Most agents that one join token lets in.
-const MAX_USES: u64 = 100_000;
+pub(crate) const MAX_USES: u64 = 100_000;
 
 /// A join token to create.
 #[derive(utoipa::ToSchema)]

@@ -21,6 +21,8 @@ use std::collections::BTreeMap;
 
 mod form;
 
+pub(crate) use form::{MAX_REASON_BYTES, MAX_TTL_SECS};
+
 use form::{OrderedAction, OverrideForm};
 
 /// How long a reset waits for agents that are not connected, unless the operator says otherwise,

@@ -18,7 +18,7 @@ use lanekeeper_store::{ExposeSecret, NewToken, Role, TokenRow};
 /// Longest token name, bytes.
 const MAX_NAME_BYTES: usize = 63;
 /// Longest life of a token that has one, seconds: ten years. Beyond it, leave the field out.
-const MAX_LIFE_SECS: u64 = 10 * 365 * 24 * 60 * 60;
+pub(crate) const MAX_LIFE_SECS: u64 = 10 * 365 * 24 * 60 * 60;
 
 /// A token to create.
 #[derive(utoipa::ToSchema)]

@@ -180,3 +180,98 @@ fn every_operation_documents_the_answers_it_can_give() {
         }
     }
 }
+
+#[test]
+fn every_group_is_described_and_every_operation_is_in_one() {
+    let document: Value = serde_json::from_str(&routes::describe().unwrap()).unwrap();
+    let groups = document["tags"].as_array().unwrap().iter();
+    let groups: std::collections::BTreeSet<&str> =
+        groups.map(|it| it["name"].as_str().unwrap()).collect();
+    let mut used = std::collections::BTreeSet::new();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for (method, operation) in methods.as_object().unwrap() {
+            let tag = operation["tags"][0].as_str().unwrap();
+            assert!(groups.contains(tag), "{method} {path}: {tag}");
+            used.insert(tag);
+            if let Some(body) = operation.get("requestBody") {
+                assert_eq!(body["required"], true, "{method} {path}");
+            }
+        }
+    }
+    assert_eq!(groups, used);
+}
+
+/// What the description allows is taken, and what it does not is refused.
+#[tokio::test]
+async fn bounds_of_the_description_are_those_of_the_code() {
+    let document: Value = serde_json::from_str(&routes::describe().unwrap()).unwrap();
+    let field = |form: &str, field: &str| {
+        document["components"]["schemas"][form]["properties"][field].clone()
+    };
+    let server = Server::start().await;
+    server.create_edge().await;
+    let number = |schema: &Value, name: &str| schema[name].as_u64().unwrap();
+    let post = async |path: &str, body: Value| {
+        let answer = server.send_json(Method::POST, path, &body).await;
+        answer.status().as_u16()
+    };
+    let name = field("TokenForm", "name");
+    let longest = "x".repeat(usize::try_from(number(&name, "maxLength")).unwrap());
+    let life = field("TokenForm", "expires_in_secs");
+    let token = async |name: &str, secs: u64| {
+        post(
+            "/admin/v1/tokens",
+            json!({"name": name, "role": "viewer", "expires_in_secs": secs}),
+        )
+        .await
+    };
+    assert_eq!(token(&longest, number(&life, "maximum")).await, 201);
+    assert_eq!(token(&format!("{longest}x"), 60).await, 400);
+    assert_eq!(token("", 60).await, 400);
+    assert_eq!(token("a", number(&life, "minimum")).await, 201);
+    assert_eq!(token("a", number(&life, "minimum") - 1).await, 400);
+    assert_eq!(token("a", number(&life, "maximum") + 1).await, 400);
+
+    let (ttl, uses) = (
+        field("JoinTokenForm", "ttl_secs"),
+        field("JoinTokenForm", "max_uses"),
+    );
+    let join = async |ttl: u64, uses: u64| {
+        post(
+            "/admin/v1/join-tokens",
+            json!({"gateway": "edge", "ttl_secs": ttl, "max_uses": uses}),
+        )
+        .await
+    };
+    assert_eq!(
+        join(number(&ttl, "maximum"), number(&uses, "maximum")).await,
+        201
+    );
+    assert_eq!(join(number(&ttl, "maximum") + 1, 1).await, 400);
+    assert_eq!(join(1, number(&uses, "maximum") + 1).await, 400);
+    assert_eq!(join(1, 0).await, 400);
+
+    let (ttl, reason) = (
+        field("OverrideForm", "ttl_secs"),
+        field("OverrideForm", "reason"),
+    );
+    let longest = "x".repeat(usize::try_from(number(&reason, "maxLength")).unwrap());
+    let order = async |reason: &str, ttl: u64| {
+        let body =
+            json!({"action": "force_close", "lane": "fast", "reason": reason, "ttl_secs": ttl});
+        post("/admin/v1/gateways/edge/overrides", body).await
+    };
+    assert_eq!(order(&longest, number(&ttl, "maximum")).await, 201);
+    assert_eq!(order(&format!("{longest}x"), 60).await, 400);
+    assert_eq!(order("why", number(&ttl, "maximum") + 1).await, 400);
+    assert_eq!(order("", 60).await, 400);
+
+    for (path, parameter, value) in [
+        ("/admin/v1/gateways", "cursor", "no!"),
+        ("/admin/v1/gateways", "limit", "251"),
+    ] {
+        let answer = server.get(&format!("{path}?{parameter}={value}")).await;
+        assert_eq!(answer.status(), 400, "{parameter}");
+    }
+    server.stop().await;
+}

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 /// Shortest life of an order, seconds.
 const MIN_TTL_SECS: u64 = 1;
 /// Longest life of an order, seconds: a week. What shall last longer belongs into the document.
-const MAX_TTL_SECS: u64 = 7 * 24 * 60 * 60;
+pub(crate) const MAX_TTL_SECS: u64 = 7 * 24 * 60 * 60;
 /// Longest reason, bytes.
-const MAX_REASON_BYTES: usize = 500;
+pub(crate) const MAX_REASON_BYTES: usize = 500;
 /// Longest lane, pool, provider, label or label's value, bytes.
 const MAX_NAME_BYTES: usize = 256;
 /// Most labels of a selection.
