@@ -1,5 +1,5 @@
-//! The compose file: right by the specification's schema, and such that its parts fit each other and the
-//! program.
+//! The compose file: right by the specification's schema, and such that its parts fit each other
+//! and the program.
 
 use crate::manifests::{find, list, rendered, string};
 use lanekeeper_tests::{repository, target_folder};

@@ -1,4 +1,4 @@
-//! An agent is told to end while it serves, while it starts, and twice.
+//! An agent gets a stop signal while it serves, while it starts, and twice.
 
 use lanekeeper_tests::{Fleet, LIVENESS, Options, eventually};
 use serde_json::json;
@@ -57,7 +57,7 @@ async fn a_stop_signal_lets_answers_end_takes_callers_for_the_pause_and_leaves_t
     .await;
 
     fleet.agents[0].signal("TERM").await;
-    eventually("the balancer is told", LIVENESS, || async {
+    eventually("the balancer learns it", LIVENESS, || async {
         match fleet.http.get(format!("{ops}/readyz")).send().await {
             Ok(answer) if answer.status() == 503 => Ok(()),
             other => Err(format!("{other:?}")),

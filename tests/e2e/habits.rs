@@ -1,5 +1,5 @@
-//! What people who know kubectl type: filters, messages, revisions, deletion, completion; and the messages
-//! when something is wrong with the way to the server.
+//! What people who know kubectl type: filters, messages, revisions, deletion, completion; and the
+//! messages when something is wrong with the way to the server.
 
 use lanekeeper_tests::{Fleet, Options, command, target_folder};
 use rcgen::{CertificateParams, KeyPair};
@@ -25,7 +25,7 @@ fn write(path: &Path, document: &Value) {
 }
 
 #[tokio::test]
-async fn two_operators_do_not_overwrite_each_other_and_what_they_did_is_told() {
+async fn two_operators_do_not_overwrite_each_other_and_what_they_did_is_on_record() {
     let fleet = Fleet::start(Options {
         agents: 1,
         ..Options::default()
@@ -296,7 +296,7 @@ async fn tls_server(name: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn why_there_is_no_connection_is_told_apart() {
+async fn why_there_is_no_connection_is_said_cause_by_cause() {
     let folder = tempfile::tempdir().unwrap();
     let get = async |url: &str, authority: Option<&str>| {
         let mut arguments = vec!["get", "gateways", "--url", url, "--token", "a.b"];
