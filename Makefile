@@ -71,10 +71,10 @@ web: ## build the page, which cargo embeds; needs Node 20.19
 web-check: web ## types, lint and unit tests of the page
 	cd web && npm run --silent check && npm test --silent
 
-dist: web ## what a release holds, into $(DIST): archive, Debian package, chart, bill of materials, checksums
+dist: ## what a release holds, into $(DIST): archive, Debian package, chart, bill of materials, checksums
 	scripts/dist.sh $(DIST)
 
-dist-again: web ## build a release twice from nothing and compare the checksums
+dist-again: ## build a release twice from nothing and compare the checksums
 	scripts/dist-again.sh
 
 setup: ## Debian packages and the clients from PyPI and npm that the tests need

@@ -22,9 +22,15 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 # alone as a dependency.
 target=${host/-gnu/-musl}
 [ -d "$(rustc --print target-libdir --target "$target" 2>/dev/null)" ] || target=$host
-CARGO_ENCODED_RUSTFLAGS=${flags// /$'\x1f'} \
-  cargo build --locked --profile dist --bin lanekeeper --target "$target"
-binary=target/$target/dist/lanekeeper
+scripts/build-web.sh
+# BINARY packages a program that is there already.
+if [ -n "${BINARY:-}" ]; then
+  binary=$BINARY
+else
+  CARGO_ENCODED_RUSTFLAGS=${flags// /$'\x1f'} \
+    cargo build --locked --profile dist --bin lanekeeper --target "$target"
+  binary=target/$target/dist/lanekeeper
+fi
 
 rm -rf "$out"
 mkdir -p "$out"

@@ -180,6 +180,12 @@ fn read_model(name: &str, model: &View<'_>, views: &[View<'_>], draft: &mut Draf
             entry.taken(format!("models.{name}.{key}"));
         }
     }
+    if let Some(entry) = model.get("default_max_tokens")
+        && let Some(count) = entry.count()
+    {
+        lane.insert("max_output_tokens".to_owned(), json!(count));
+        entry.taken(format!("models.{name}.max_output_tokens"));
+    }
     if let Some(entry) = model.get("max_requests") {
         if let Some(count) = entry.count() {
             lane.insert("max_requests".to_owned(), json!(count));
@@ -187,11 +193,6 @@ fn read_model(name: &str, model: &View<'_>, views: &[View<'_>], draft: &mut Draf
         entry.taken(format!("models.{name}.max_requests"));
     }
     model.note(&[
-        (
-            "default_max_tokens",
-            Verdict::Lost,
-            "callers of another protocol must send a bound themselves",
-        ),
         (
             "reasoning",
             Verdict::Lost,

@@ -278,7 +278,7 @@ fn busbar_is_taken_almost_word_by_word() {
     assert_eq!(document["pools"]["last"]["on_exhausted"], "least_bad");
     for (path, expected) in [
         ("listen", Verdict::Dropped),
-        ("models.glm-4.default_max_tokens", Verdict::Lost),
+        ("models.glm-4.default_max_tokens", Verdict::Taken),
         ("models.nova.provider", Verdict::Lost),
         ("pools.smart.members[2].model", Verdict::Lost),
         ("groups.org.limits[0].budget", Verdict::Lost),

@@ -59,11 +59,6 @@ const PARAMETERS: &[(&str, Verdict, &str)] = &[
         "bodies pass as callers send them: set it there",
     ),
     (
-        "max_tokens",
-        Verdict::Lost,
-        "bodies pass as callers send them: set it there",
-    ),
-    (
         "extra_body",
         Verdict::Lost,
         "bodies pass as callers send them: set it there",
@@ -406,6 +401,12 @@ fn read_lane(
     {
         lane.insert("max_concurrent".to_owned(), json!(count.min(1_000_000)));
         entry.taken("models.*.max_concurrent");
+    }
+    if let Some(entry) = parameters.get("max_tokens")
+        && let Some(count) = entry.count()
+    {
+        lane.insert("max_output_tokens".to_owned(), json!(count));
+        entry.changed("models.*.max_output_tokens: sent where the protocol demands a bound");
     }
     for (key, field) in [
         ("timeout", "attempt_timeout_ms"),
