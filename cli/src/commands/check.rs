@@ -1,5 +1,7 @@
 //! `lanekeeper check`
 
+mod mix;
+
 use super::document;
 use crate::args::{CheckArguments, Format};
 use crate::exit::{Failure, Kind};
@@ -26,6 +28,7 @@ pub(crate) fn run(arguments: &CheckArguments) -> Result<(), Failure> {
                 "pools": checked.gateway.pools.len(),
                 "errors": [],
                 "warnings": warnings(&checked.gateway),
+                "notes": mix::notes(&checked.gateway),
             }),
             Err(problems) => json!({"valid": false, "errors": problems}),
         });
@@ -66,7 +69,9 @@ fn table(result: &Value) {
     output::line(&format!(
         "gateway {gateway} is valid: {lanes} lanes in {pools} pools"
     ));
-    let warnings = result.get("warnings").and_then(Value::as_array);
-    let warnings = warnings.into_iter().flatten().filter_map(Value::as_str);
-    warnings.for_each(output::hint);
+    for list in ["warnings", "notes"] {
+        let lines = result.get(list).and_then(Value::as_array);
+        let lines = lines.into_iter().flatten().filter_map(Value::as_str);
+        lines.for_each(output::hint);
+    }
 }
