@@ -89,7 +89,9 @@ async fn ask(client: &Client, lane: &Lane, timeout: Duration) -> Finding {
         | Disposition::HardDownAuth
         | Disposition::HardDownBilling
         | Disposition::HardDownModel => ProbeOutcome::Failed,
-        Disposition::Local | Disposition::Neutral => ProbeOutcome::Void,
+        Disposition::Local | Disposition::Neutral | Disposition::Misunderstood => {
+            ProbeOutcome::Void
+        }
         Disposition::ClientFault
         | Disposition::ContextLength
         | Disposition::Empty

@@ -54,6 +54,7 @@ impl Proof {
             Disposition::ContextLength
             | Disposition::Neutral
             | Disposition::Local
+            | Disposition::Misunderstood
             | Disposition::Empty => Self::Neutral,
         }
     }

@@ -98,6 +98,8 @@ enum Last {
     TooLong(Option<Box<Answer>>),
     /// The provider does not have the operator's model; its own answer.
     ModelMissing(Option<Box<Answer>>),
+    /// The lane refuses what a translation put into the request; its own answer.
+    Misunderstood(Option<Box<Answer>>),
     /// The time for the whole request was over while the lane lived.
     OutOfTime,
     /// The agent itself had no room for an attempt.
@@ -328,7 +330,9 @@ impl Route<'_> {
             last => last,
         };
         let (kind, outcome) = match last {
-            Last::TooLong(Some(answer)) | Last::ModelMissing(Some(answer)) => {
+            Last::TooLong(Some(answer))
+            | Last::ModelMissing(Some(answer))
+            | Last::Misunderstood(Some(answer)) => {
                 return self.relay_last(*answer, request, RequestOutcome::ClientFault);
             }
             Last::Failed | Last::RateLimited(_)
@@ -355,7 +359,7 @@ impl Route<'_> {
                 },
                 RequestOutcome::Exhausted,
             ),
-            Last::Failed | Last::ModelMissing(None) => (
+            Last::Failed | Last::ModelMissing(None) | Last::Misunderstood(None) => (
                 ErrorKind::Exhausted {
                     retry_after: soonest.unwrap_or(RETRY_AFTER_UNBENCHED),
                     shortage: Shortage::UpstreamFailed {

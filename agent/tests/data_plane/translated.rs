@@ -185,6 +185,25 @@ async fn a_lanes_refusal_reaches_the_caller_in_its_dialect() {
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }
 
+/// A default of the translation's, or a name that it chose, is nobody's fault but the agent's.
+#[tokio::test]
+async fn a_refusal_of_what_no_caller_wrote_moves_on_without_a_mark() {
+    let body = r#"{"error":{"message":"Unsupported parameter","type":"invalid_request_error","param":"max_completion_tokens"}}"#;
+    let picky = Upstream::start(json(400, body)).await;
+    let good = Upstream::start(GEMINI.answer(false)).await;
+    let lanes = [(&OPENAI, &picky), (&GEMINI, &good)];
+    let agent = Agent::start(&document(&lanes, "")).await;
+    let got = ask(&ANTHROPIC, false).send(agent.address).await;
+    assert_eq!(got.status, 200, "{got:?}");
+    assert_eq!(got.header("x-lanekeeper-attempts"), Some("2"));
+    agent.settles().await;
+    assert_eq!(agent.lane("a")["failed"], 0);
+    let alone = Agent::start(&document(&lanes[..1], "")).await;
+    let got = ask(&ANTHROPIC, false).send(alone.address).await;
+    assert_eq!(got.status, 400, "{got:?}");
+    assert!(got.body.contains("Unsupported parameter"), "{got:?}");
+}
+
 #[tokio::test]
 async fn what_a_lane_cannot_be_asked_goes_to_another_or_is_refused_by_name() {
     let foreign = Upstream::start(ANTHROPIC.answer(false)).await;

@@ -41,6 +41,22 @@ pub fn of_frame(lane: &dyn Vendor, caller: Dialect, status: StatusCode, data: &[
     kind(caller, status, ErrorSignal::from_value(lane, &value))
 }
 
+/// The field that an error document refuses: what OpenAI's `param` names, or the word before the
+/// colon with which Anthropic's and Cohere's messages begin. Of a path, its last name.
+#[must_use]
+pub fn refused_field(lane: &dyn Vendor, body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
+    let param = value.pointer("/error/param").and_then(Value::as_str);
+    let signal = ErrorSignal::from_value(lane, &value);
+    let named = param.or_else(|| signal.message.split_once(':').map(|(field, _)| field))?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.[]".contains(&byte);
+    let named = Some(named).filter(|named| !named.is_empty() && named.bytes().all(is_name))?;
+    let is_part = |part: &&str| part.bytes().any(|byte| byte.is_ascii_alphabetic());
+    { named.rsplit(['.', '[', ']']) }
+        .find(is_part)
+        .map(str::to_owned)
+}
+
 fn kind(caller: Dialect, status: StatusCode, signal: ErrorSignal) -> ErrorKind {
     let message = if signal.message.is_empty() {
         format!("The provider answered {}.", status.as_u16())
@@ -104,6 +120,40 @@ mod tests {
             assert_eq!(without_accounts(message), expected);
         }
         assert!(without_accounts(&"x ".repeat(9000)).len() <= MESSAGE_MAX_BYTES);
+    }
+
+    #[test]
+    fn refused_fields_are_found_where_the_vendors_name_them() {
+        let openai = crate::vendor(Protocol::Openai);
+        let anthropic = crate::vendor(Protocol::Anthropic);
+        for (lane, body, expected) in [
+            (
+                openai,
+                r#"{"error":{"message":"m","param":"max_completion_tokens"}}"#,
+                Some("max_completion_tokens"),
+            ),
+            (
+                openai,
+                r#"{"error":{"message":"m","param":"messages[0].content"}}"#,
+                Some("content"),
+            ),
+            (openai, r#"{"error":{"message":"no","param":null}}"#, None),
+            (
+                anthropic,
+                r#"{"error":{"type":"invalid_request_error","message":"max_tokens: too many"}}"#,
+                Some("max_tokens"),
+            ),
+            (
+                anthropic,
+                r#"{"error":{"message":"messages.1.content.0: odd"}}"#,
+                Some("content"),
+            ),
+            (anthropic, r#"{"error":{"message":"a b: c"}}"#, None),
+            (anthropic, "<html>", None),
+        ] {
+            let found = refused_field(lane, body.as_bytes());
+            assert_eq!(found.as_deref(), expected, "{body}");
+        }
     }
 
     #[test]

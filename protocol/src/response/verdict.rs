@@ -56,6 +56,9 @@ pub enum Disposition {
     Neutral,
     /// The agent itself failed; try another member, nothing recorded.
     Local,
+    /// The lane refuses something that a translation put into the request; try another member,
+    /// nothing recorded, relay when none is left.
+    Misunderstood,
     /// A well-formed answer that says nothing.
     Empty,
 }

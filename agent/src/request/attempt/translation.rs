@@ -13,7 +13,7 @@ use lanekeeper_protocol::translation::embeddings::{self, EmbeddingExchange, Tran
 use lanekeeper_protocol::translation::{
     self, CallerFacts, Exchange, LaneFacts, Losses, Refusal, StreamTranslation, Translated,
 };
-use lanekeeper_protocol::verdict::Verdict;
+use lanekeeper_protocol::verdict::{Disposition, Verdict};
 use lanekeeper_protocol::{Dialect, Operation, Vendor, error_body, relayed_error, vendor};
 
 /// Longest whole answer that is translated: as much as the largest vendors let a model write, with
@@ -30,6 +30,8 @@ pub(crate) struct Translation {
     /// What was left out or changed, as a header of the answer.
     pub(crate) dropped: Option<HeaderValue>,
     way: Way,
+    /// What the caller wrote.
+    asked: Bytes,
     caller: Dialect,
     request_id: RequestId,
 }
@@ -115,6 +117,7 @@ impl Translation {
             streams,
             dropped: header(&losses),
             way: Way::Chat(exchange),
+            asked: asked.body.clone(),
             caller: asked.dialect,
             request_id: request_id.clone(),
         })
@@ -155,6 +158,7 @@ impl Translation {
             streams: false,
             dropped: header(&losses),
             way: Way::Embeddings(exchange),
+            asked: asked.body.clone(),
             caller: asked.dialect,
             request_id: request_id.clone(),
         })
@@ -173,7 +177,11 @@ impl Translation {
         match attempted {
             Attempted::Content(answer) => self.whole(answer, Attempted::Content),
             Attempted::Empty(answer) => self.whole(answer, Attempted::Empty),
-            Attempted::Failed(verdict, answer) => {
+            Attempted::Failed(mut verdict, answer) => {
+                let is_ours = |answer: &Answer| self.is_about_our_own(&verdict, answer);
+                if answer.as_ref().is_some_and(is_ours) {
+                    verdict.disposition = Disposition::Misunderstood;
+                }
                 Attempted::Failed(verdict, answer.map(|answer| self.error(answer)))
             }
         }
@@ -196,6 +204,30 @@ impl Translation {
             }),
             None => Attempted::Failed(Verdict::transient(CauseKind::BadBody), None),
         }
+    }
+
+    /// True when the lane refuses a field that the caller did not write: a default of the
+    /// translation's, or a name it was given. That is nobody's fault but the agent's.
+    fn is_about_our_own(&self, verdict: &Verdict, answer: &Answer) -> bool {
+        let is_refusal = verdict.disposition == Disposition::ClientFault
+            && matches!(answer.head.status.as_u16(), 400 | 422);
+        let AnswerBody::Whole(text) = &answer.body else {
+            return false;
+        };
+        let field = relayed_error::refused_field(self.dialect.vendor(), text);
+        let Some(field) = field.filter(|_| is_refusal) else {
+            return false;
+        };
+        let is_ours = memchr::memmem::find(&self.asked, field.as_bytes()).is_none();
+        if is_ours {
+            let spoken = self.dialect.protocol().as_str();
+            tracing::warn!(
+                field,
+                protocol = spoken,
+                "a lane refuses a field that its caller did not write"
+            );
+        }
+        is_ours
     }
 
     /// A lane's error in the caller's words.

@@ -177,6 +177,7 @@ impl Route<'_> {
                 Last::TooLong(answer.map(Box::new))
             }
             Disposition::HardDownModel => Last::ModelMissing(answer.map(Box::new)),
+            Disposition::Misunderstood => Last::Misunderstood(answer.map(Box::new)),
             Disposition::Neutral => Last::OutOfTime,
             Disposition::Local => Last::Local,
             Disposition::HardDownAuth => Last::Auth,
