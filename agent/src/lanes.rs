@@ -4,6 +4,7 @@
 pub(crate) mod attempt_guard;
 pub(crate) mod cells;
 pub(crate) mod lane;
+pub(crate) mod leases;
 pub(crate) mod overrides;
 pub(crate) mod pool;
 pub(crate) mod provider;

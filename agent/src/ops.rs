@@ -31,6 +31,7 @@ const MAX_CONNECTIONS: usize = 256;
 const GRACE: Duration = Duration::from_secs(2);
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const METRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
@@ -78,11 +79,12 @@ impl Ops {
             "/healthz" => Self::healthz,
             "/metrics" => Self::metrics,
             "/stats" => Self::stats,
+            "/journal" => Self::journal,
             _ => {
                 return error(
                     StatusCode::NOT_FOUND,
                     "not_found",
-                    "there are /livez, /readyz, /healthz, /metrics and /stats",
+                    "there are /livez, /readyz, /healthz, /metrics, /stats and /journal",
                 );
             }
         };
@@ -142,6 +144,10 @@ impl Ops {
         // Ends with the end mark of the format, so it comes last.
         self.plane.encode_metrics(&mut text);
         respond(StatusCode::OK, METRICS, text)
+    }
+
+    fn journal(&self) -> Response<Full<Bytes>> {
+        respond(StatusCode::OK, LINES, self.plane.journal())
     }
 
     fn stats(&self) -> Response<Full<Bytes>> {

@@ -6,11 +6,13 @@ pub use crate::lanes::snapshot::Applied;
 pub use serve::DrainSignal;
 
 use crate::clock;
+use crate::lanes::leases::LeaseDesk;
 use crate::lanes::served::Reported;
 use crate::lanes::stats::Stats;
 use crate::probe::Probing;
 use crate::request::worker::Shared;
 use crate::upstream::Tls;
+use lanekeeper_model::lease::{ProbeAnswer, ProbeVerdict};
 use lanekeeper_model::{
     Advisory, CellReport, Gateway, Override, PoolReport, PoolUsability, Totals,
 };
@@ -98,6 +100,16 @@ impl Plane {
         self.shared.served.apply_advisories(advisories);
     }
 
+    /// The desk for leases of probes, which the session empties.
+    pub(crate) fn leases(&self) -> &Arc<LeaseDesk> {
+        self.shared.served.leases()
+    }
+
+    /// Hands the control plane's answers about probes to the cells.
+    pub(crate) fn apply_leases(&self, answers: &[ProbeAnswer], verdicts: &[ProbeVerdict]) {
+        self.shared.served.apply_leases(answers, verdicts);
+    }
+
     /// The ids of the operators' overrides that concern no cell of the served revision.
     pub fn unmet_overrides(&self) -> Vec<String> {
         self.shared.served.unmet_overrides()
@@ -136,6 +148,11 @@ impl Plane {
     /// The `lanes`, `pools` and `providers` parts of `/stats`.
     pub fn stats(&self) -> Stats {
         self.shared.served.stats()
+    }
+
+    /// The latest outcomes of every cell, one JSON object a line: what `lanekeeper replay` reads.
+    pub fn journal(&self) -> String {
+        self.shared.served.journal()
     }
 
     /// Requests since the plane was made.

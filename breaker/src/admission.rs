@@ -15,6 +15,8 @@ names! {
         ProbeBusy = "probe_busy",
         /// The server asked to be left alone and that time is not over.
         Parked = "parked",
+        /// The cooldown is over, and the verdict of another agent's probe is awaited.
+        FleetProbe = "fleet_probe",
         /// An operator's override refuses.
         Override = "override",
     }

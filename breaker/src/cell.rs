@@ -14,10 +14,11 @@ use crate::overrides::OverrideAction;
 use crate::policy::{Mode, Policy};
 use crate::transition::{Reason, State, Transition};
 use crate::window::Window;
-use deadline::Holds;
+use deadline::{Deadline, Holds};
 
 mod admit;
 mod deadline;
+mod fleet;
 mod settle;
 mod show;
 mod steer;
@@ -59,6 +60,8 @@ pub struct Cell {
     credential_since: u64,
     /// When the ramp began.
     ramp_from: Option<NonZeroU64>,
+    /// The shortest ramp of the next closing, in seconds: set where a fleet closes together.
+    ramp_min_secs: u32,
     /// Number of the last probe slot handed out.
     probe_serial: u32,
 }
@@ -140,6 +143,7 @@ impl Cell {
             hard_down_at: None,
             credential_since: 0,
             ramp_from: None,
+            ramp_min_secs: 0,
             probe_serial: 0,
         }
     }
@@ -230,6 +234,7 @@ impl Cell {
             .max(self.holds.hard_park.moment());
         self.holds.unpark();
         self.ramp_from = None;
+        self.ramp_min_secs = 0;
         let next = Machine::Open {
             since: now,
             until,
@@ -257,7 +262,7 @@ impl Cell {
         self.holds.unpark();
         self.cause = None;
         self.cause_count = 0;
-        self.ramp_from = (proven && !self.policy.ramp.is_zero())
+        self.ramp_from = (proven && !self.ramp().is_zero())
             .then_some(now)
             .and_then(past);
         transition
@@ -267,6 +272,7 @@ impl Cell {
     /// that runs under an override changes nothing for them.
     fn shift(&mut self, next: Machine, reason: Reason, now: u64) -> Option<Transition> {
         let from = self.machine_state();
+        self.holds.soft_park = Deadline::NONE;
         self.machine = next;
         self.generation = self.generation.wrapping_add(1).max(1);
         if self.active_at(now).is_some() {
@@ -304,6 +310,13 @@ impl Cell {
             cause: self.cause,
             observed: self.mode == Mode::Observe,
         }
+    }
+
+    /// How long a ramp lasts.
+    fn ramp(&self) -> Duration {
+        self.policy
+            .ramp
+            .max(Duration::from_secs(self.ramp_min_secs.into()))
     }
 
     /// Keeps why the lane failed.

@@ -36,6 +36,8 @@ names! {
         ProbeSucceeded = "probe_succeeded",
         /// An active probe succeeded.
         Recovered = "recovered",
+        /// Another agent's probe succeeded.
+        FleetProbeSucceeded = "fleet_probe_succeeded",
         /// The credential behind a hard-down changed.
         CredentialChanged = "credential_changed",
         /// The policy's mode changed.

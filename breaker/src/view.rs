@@ -16,6 +16,8 @@ pub enum Selectable {
     Yes,
     /// Only when no other member can be chosen.
     SoftParked,
+    /// Only when no other member can be chosen, for the fleet's advice alone.
+    Advised,
     /// Yes, and the attempt will be a probe.
     Probe,
     /// No.

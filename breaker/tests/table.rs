@@ -336,7 +336,7 @@ impl Scene {
         let view = self.cell.view(self.now);
         let seen = match view.selectable {
             Selectable::Yes => Seen::Passing,
-            Selectable::SoftParked => Seen::SoftParked,
+            Selectable::SoftParked | Selectable::Advised => Seen::SoftParked,
             Selectable::Probe => Seen::Probeable,
             Selectable::No { .. } if view.state == State::Closed => Seen::HardParked,
             Selectable::No { .. } if view.state == State::HalfOpen => Seen::ProbeBusy,

@@ -20,7 +20,7 @@ mod traces;
 pub(crate) use agent::AgentArguments;
 pub(crate) use client::{
     ApiArguments, ApplyArguments, CheckArguments, FilterArguments, Format, GetArguments, GetFormat,
-    Resource,
+    ReplayArguments, Resource,
 };
 pub(crate) use delete::{DeleteArguments, DeleteResource};
 pub(crate) use enrolment::{CaAction, CaArguments, EnrolmentArguments};
@@ -108,6 +108,8 @@ pub(crate) enum Command {
     Check(CheckArguments),
     /// Make a gateway document of another gateway's configuration, and say what became of each entry
     Import(ImportArguments),
+    /// Try a breaker policy on the recorded outcomes of an agent's /journal
+    Replay(ReplayArguments),
     /// Read gateways, agents, breakers, configuration, revisions, rollouts, overrides or the audit trail
     Get(GetArguments),
     /// Create a gateway or change its configuration

@@ -21,6 +21,7 @@ pub(crate) mod man;
 pub(crate) mod overrides;
 pub(crate) mod own_folder;
 pub(crate) mod ready;
+pub(crate) mod replay;
 pub(crate) mod rollback;
 pub(crate) mod rollout;
 pub(crate) mod server;

@@ -70,6 +70,7 @@ async fn command(command: Command, tracer: Option<SdkTracer>) -> Result<(), Fail
         Command::SimProvider(arguments) => commands::sim_provider::run(arguments).await,
         Command::FleetSim(arguments) => commands::fleet_sim::run(arguments).await,
         Command::Check(arguments) => commands::check::run(&arguments),
+        Command::Replay(arguments) => commands::replay::run(&arguments),
         Command::Get(arguments) => commands::get::run(arguments).await,
         Command::Apply(arguments) => commands::apply::run(arguments).await,
         Command::Delete(arguments) => commands::delete::run(arguments).await,

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use lanekeeper_model::FreshWindows;
 use lanekeeper_proto::limits;
 
 use crate::Error;
@@ -90,6 +91,15 @@ impl Default for Config {
 }
 
 impl Config {
+    /// How old reports may be.
+    pub(crate) fn fresh_windows(&self) -> FreshWindows {
+        let stale_after_ms = self.timing.stale_after.as_millis();
+        FreshWindows {
+            stale_after_ms: u64::try_from(stale_after_ms).unwrap_or(u64::MAX),
+            ..FreshWindows::default()
+        }
+    }
+
     /// Refuses what would be unsafe or could not work.
     ///
     /// # Errors

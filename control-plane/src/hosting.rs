@@ -5,6 +5,7 @@ pub(crate) mod duplicates;
 pub(crate) mod epoch;
 pub(crate) mod host;
 pub(crate) mod intake;
+pub(crate) mod leases;
 pub(crate) mod link;
 pub(crate) mod news;
 pub(crate) mod outgoing;

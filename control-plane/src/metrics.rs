@@ -1,6 +1,8 @@
 //! What the control plane counts.
 
+mod advice;
 mod enrolment;
+mod leases;
 mod rollouts;
 
 use std::time::Duration;
@@ -13,7 +15,9 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+pub(crate) use self::advice::{AdviceCounts, AdviceMetrics};
 pub(crate) use self::enrolment::{EnrolmentMetrics, Means};
+use self::leases::LeaseMetrics;
 pub(crate) use self::rollouts::{Ending, RolloutMetrics};
 use crate::session::Reported;
 
@@ -31,6 +35,10 @@ pub(crate) struct Metrics {
     goodbyes: Family<GoodbyeLabels, Counter>,
     writes: Family<WriteLabels, Counter>,
     polls: Family<PollLabels, Counter>,
+    /// What is counted of the fleet's advice.
+    pub(crate) advice: AdviceMetrics,
+    /// What is counted of leases of probes.
+    pub(crate) leases: LeaseMetrics,
     /// What is counted of joining.
     pub(crate) enrolment: EnrolmentMetrics,
     /// What the driver of rollouts counts.
@@ -117,9 +125,13 @@ impl Metrics {
             polls.clone(),
         );
         let rollouts = RolloutMetrics::register(&mut registry);
+        let advice = AdviceMetrics::register(&mut registry);
+        let leases = LeaseMetrics::register(&mut registry);
         let enrolment = EnrolmentMetrics::register(&mut registry);
         Self {
             registry,
+            advice,
+            leases,
             enrolment,
             rollouts,
             sessions,

@@ -208,6 +208,7 @@ async fn news(hints: &mut broadcast::Receiver<Hint>, running: bool) -> bool {
             Ok(
                 Hint::Report { .. }
                 | Hint::Overrides { .. }
+                | Hint::ProbeVerdict { .. }
                 | Hint::TokenRevoked
                 | Hint::Revocation
                 | Hint::Duplicate { .. },

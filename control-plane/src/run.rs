@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 
-use lanekeeper_model::FreshWindows;
 use lanekeeper_store::{ConfigStore, LiveView};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -17,6 +16,7 @@ use crate::follow::poll::Polled as _;
 use crate::hosting::core::Core;
 use crate::hosting::duplicates;
 use crate::hosting::intake::{FACTS_WRITERS, LIVE_WRITERS};
+use crate::hosting::leases;
 use crate::hosting::share;
 use crate::listener::grpc;
 use crate::listener::grpc::Protection;
@@ -163,6 +163,12 @@ async fn serve_agents(
         config.timing.poll_interval,
         behind.clone(),
     ));
+    tasks.spawn(Arc::clone(&core.advice).follow(
+        Arc::clone(&core.watch),
+        Arc::clone(&core.live),
+        Arc::clone(&core.metrics),
+        behind.clone(),
+    ));
     let mut protection = Protection::default();
     if let Some(files) = files {
         protection.tls = Some(files.settings());
@@ -186,6 +192,13 @@ async fn serve_agents(
         behind.clone(),
     ));
     tasks.spawn(share::announce(Arc::clone(&core), shares, behind.clone()));
+    let lease_hints = core.live.subscribe();
+    tasks.spawn(leases::listen(
+        Arc::clone(&core),
+        lease_hints,
+        behind.clone(),
+    ));
+    tasks.spawn(leases::serve(Arc::clone(&core), behind.clone()));
     for _ in 0..LIVE_WRITERS {
         tasks.spawn(Arc::clone(&core.records).write(behind.clone()));
     }
@@ -196,11 +209,7 @@ async fn serve_agents(
         store: store.clone(),
         live: rollouts,
         metrics: Arc::clone(&core.metrics),
-        windows: FreshWindows {
-            stale_after_ms: u64::try_from(config.timing.stale_after.as_millis())
-                .unwrap_or(u64::MAX),
-            ..FreshWindows::default()
-        },
+        windows: config.fresh_windows(),
     };
     tasks.spawn(driver.drive(config.timing.poll_interval, behind.clone()));
     tasks.spawn(housekeeping::keep(store, behind.clone()));

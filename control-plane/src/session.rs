@@ -7,14 +7,17 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::fleet::Rejected;
 use lanekeeper_model::{AgentRecord, CellReport, PoolName, PoolTraffic, Problem, Report};
 use lanekeeper_proto::message::{
-    ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, FromAgent,
-    FromServer, Goodbye, GoodbyeReason, Hello, Limits, OverridesResult, Welcome,
+    ABILITY_ADVISORIES, ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROBE_LEASES,
+    ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, FromAgent, FromServer, Goodbye, GoodbyeReason, Hello,
+    Limits, OverridesResult, ProbeLease, ProbeLeaseRequest, Welcome,
 };
 use lanekeeper_proto::{Unfit, limits};
 
+use crate::session::advice::AdviceSet;
 use crate::session::overrides::ActiveOverrides;
 use crate::session::target::Target;
 
+pub(crate) mod advice;
 mod asks;
 mod greeting;
 mod notes;
@@ -24,6 +27,7 @@ mod push;
 mod record;
 pub(crate) mod target;
 
+use advice::SessionAdvice;
 use asks::{Asks, is_in_doubt};
 pub(crate) use greeting::{Fault, first, negotiate};
 use notes::Notes;
@@ -60,6 +64,10 @@ pub(crate) struct Opening {
     pub(crate) target: Option<Arc<Target>>,
     /// The operators' overrides for the gateway's agents; `None` while they have not been read.
     pub(crate) overrides: Option<Arc<ActiveOverrides>>,
+    /// What the fleet advises the gateway's agents; `None` while nothing is known.
+    pub(crate) advice: Option<Arc<AdviceSet>>,
+    /// Whose certificate the agent came with; `None` where sessions carry none.
+    pub(crate) identity: Option<String>,
     /// Monotonic time.
     pub(crate) now: Instant,
     /// Unix milliseconds by the server's clock.
@@ -90,6 +98,8 @@ pub(crate) enum Effect {
         /// From sending the set to the answer.
         took: Duration,
     },
+    /// Ask these leases of probes, or give them back.
+    Leases(ProbeLeaseRequest),
     /// A report came in.
     Reported(Reported),
     /// It said what came of requests, by pool.
@@ -124,6 +134,11 @@ pub(crate) struct Session {
     target: Option<Arc<Target>>,
     in_flight: Option<InFlight>,
     overrides: SessionOverrides,
+    advice: SessionAdvice,
+    /// The agent makes one probe with the others.
+    leases: bool,
+    /// What lasting things are measured by.
+    report_interval: Duration,
     asks: Asks,
     notes: Notes,
     /// The agent understands that it is taken out of service.
@@ -168,18 +183,31 @@ impl Session {
                 ABILITY_OVERRIDES.to_owned(),
                 ABILITY_SPARSE.to_owned(),
                 ABILITY_PROVIDER_CELLS.to_owned(),
+                ABILITY_PROBE_LEASES.to_owned(),
             ],
         };
+        let advised = hello.capabilities.iter().any(|it| it == ABILITY_ADVISORIES);
+        let leases = hello
+            .capabilities
+            .iter()
+            .any(|it| it == ABILITY_PROBE_LEASES);
+        let advice = SessionAdvice::new(advised, hello.previous_session_epoch.is_none());
         let drains = hello.capabilities.iter().any(|it| it == ABILITY_DRAIN);
         // An agent stays drained from one session to the next, also when it was taken back
         // meanwhile.
         let drained = hello.previous_session_epoch.is_none().then_some(false);
         let mut session = Self {
-            record: Arc::new(record(hello, opening.session_epoch, opening.now_ms)),
+            record: Arc::new(AgentRecord {
+                identity: opening.identity,
+                ..record(hello, opening.session_epoch, opening.now_ms)
+            }),
             same_history,
             target: opening.target,
             in_flight: None,
             overrides: SessionOverrides::new(opening.overrides),
+            advice,
+            leases,
+            report_interval: rules.report_interval,
             asks: Asks::new(rules.report_interval),
             notes: Notes::default(),
             drains,
@@ -196,6 +224,7 @@ impl Session {
         ];
         effects.extend(session.push(opening.now));
         effects.extend(session.order(opening.now, opening.now_ms));
+        effects.extend(session.set_advice(opening.advice, opening.now));
         (session, effects)
     }
 
@@ -241,6 +270,7 @@ impl Session {
             Ok(FromAgent::ConfigResult(result)) => Ok(self.answered(result, now)),
             Ok(FromAgent::Report(report)) => Ok(self.reported(report, now, now_ms)),
             Ok(FromAgent::OverridesResult(result)) => Ok(self.obeyed(result, now, now_ms)),
+            Ok(FromAgent::ProbeLeases(request)) => Ok(vec![Effect::Leases(request)]),
             Ok(FromAgent::Bye(_)) => {
                 self.changed().left = true;
                 self.closed = true;
@@ -303,6 +333,27 @@ impl Session {
     ) -> Vec<Effect> {
         self.overrides.replace(overrides);
         self.order(now, now_ms).into_iter().collect()
+    }
+
+    /// Passes answers about probes on, if the agent knows of them.
+    pub(crate) fn pass_leases(&self, lease: ProbeLease) -> Option<Effect> {
+        let is_empty = lease.answers.is_empty() && lease.verdicts.is_empty();
+        let passes = self.leases && !self.closed && !is_empty;
+        passes.then_some(Effect::Send(FromServer::ProbeLeases(lease)))
+    }
+
+    /// Takes what the fleet advises the gateway's agents.
+    pub(crate) fn set_advice(
+        &mut self,
+        advice: Option<Arc<AdviceSet>>,
+        now: Instant,
+    ) -> Option<Effect> {
+        self.advice.replace(advice);
+        if self.closed {
+            return None;
+        }
+        let advisories = self.advice.next(self.report_interval, now)?;
+        Some(Effect::Send(FromServer::Advisories(advisories)))
     }
 
     /// Looks at the clock.

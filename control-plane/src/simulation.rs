@@ -10,13 +10,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::enrolment::AgentIdentity;
-use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
-use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
+use lanekeeper_model::{AgentRecord, FreshWindows, GatewayName, PoolName, PoolTraffic};
+use lanekeeper_proto::message::{
+    FromAgent, FromServer, Goodbye, GoodbyeReason, Hello, ProbeLeaseRequest,
+};
 use lanekeeper_store::{AgentFacts, Course, Hint, Revision};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::enrolment::authorization::{Authorization, Proof, Revoked};
+use crate::follow::advice;
 use crate::follow::config;
 use crate::follow::drains::Drained;
 use crate::follow::overrides;
@@ -29,6 +32,9 @@ use crate::hosting::outgoing::Outgoing;
 use crate::hosting::sessions::Sessions;
 use crate::publish::outbox::{Key, Outcome, Shelf};
 use crate::session::{Effect, Rules, negotiate};
+
+mod fleet;
+mod outboxes;
 
 /// Writes to the live view that run at once.
 pub const LIVE_WRITERS: usize = crate::hosting::intake::LIVE_WRITERS;
@@ -82,6 +88,7 @@ pub struct Replica {
     config: config::Known,
     control_epoch: watch::Sender<String>,
     overrides: overrides::Known,
+    advice: advice::Known,
     records: Shelf<Arc<AgentRecord>>,
     facts: Shelf<Arc<AgentFacts>>,
     streams: BTreeMap<u64, Stream>,
@@ -89,6 +96,7 @@ pub struct Replica {
     revoked: watch::Sender<Revoked>,
     report_interval: Duration,
     forgotten: Vec<Key>,
+    lease_requests: Vec<(Key, ProbeLeaseRequest)>,
 }
 
 struct Stream {
@@ -102,6 +110,7 @@ struct Around<'a> {
     records: &'a mut Shelf<Arc<AgentRecord>>,
     facts: &'a mut Shelf<Arc<AgentFacts>>,
     forgotten: &'a mut Vec<Key>,
+    lease_requests: &'a mut Vec<(Key, ProbeLeaseRequest)>,
     report_interval: Duration,
 }
 
@@ -134,6 +143,10 @@ impl Surroundings for Around<'_> {
         self.records.release(key);
     }
 
+    fn lease(&mut self, key: Key, request: ProbeLeaseRequest) {
+        self.lease_requests.push((key, request));
+    }
+
     fn forget(&mut self, key: &Key) {
         self.forgotten.push(key.clone());
     }
@@ -164,6 +177,7 @@ impl Replica {
             config: config::Known::default(),
             control_epoch: watch::Sender::new(String::new()),
             overrides: overrides::Known::default(),
+            advice: advice::Known::new(FreshWindows::default()),
             records: Shelf::new(OUTBOX_MAX),
             facts: Shelf::new(OUTBOX_MAX),
             streams: BTreeMap::new(),
@@ -171,6 +185,7 @@ impl Replica {
             revoked: watch::Sender::default(),
             report_interval: timing.report_interval,
             forgotten: Vec::new(),
+            lease_requests: Vec::new(),
         }
     }
 
@@ -299,6 +314,7 @@ impl Replica {
             subscriptions: Subscriptions {
                 targets: subscription.targets,
                 overrides: self.overrides.subscribe(&hello.gateway),
+                advice: self.advice.subscribe(&hello.gateway),
                 drains: self.drains.subscribe(),
                 control_epoch: self.control_epoch.subscribe(),
                 closing: CancellationToken::new(),
@@ -324,6 +340,7 @@ impl Replica {
                     records: &mut self.records,
                     facts: &mut self.facts,
                     forgotten: &mut self.forgotten,
+                    lease_requests: &mut self.lease_requests,
                     report_interval: self.report_interval,
                 },
             );
@@ -431,6 +448,7 @@ impl Replica {
                 records: &mut self.records,
                 facts: &mut self.facts,
                 forgotten: &mut self.forgotten,
+                lease_requests: &mut self.lease_requests,
                 report_interval: self.report_interval,
             };
             host.finish(&mut around);
@@ -447,48 +465,5 @@ impl Replica {
     pub fn sessions(&self) -> usize {
         let streams = self.streams.values();
         streams.filter(|it| it.open.is_some()).count()
-    }
-
-    /// Takes the next record for the live view.
-    pub fn next_record(&mut self) -> Option<Due<AgentRecord>> {
-        let (key, value, notable) = self.records.next()?;
-        Some(Due {
-            key,
-            value,
-            notable,
-        })
-    }
-
-    /// Tells what came of writing a record.
-    pub fn record_written(&mut self, due: Due<AgentRecord>, written: Written) {
-        if written == Written::Older {
-            self.sessions.outlived(&due.key, due.value.session_epoch);
-        }
-        self.records.done(due.key, due.notable, written.into());
-    }
-
-    /// Takes the next facts for the configuration database.
-    pub fn next_facts(&mut self) -> Option<Due<AgentFacts>> {
-        let (key, value, notable) = self.facts.next()?;
-        Some(Due {
-            key,
-            value,
-            notable,
-        })
-    }
-
-    /// Tells what came of writing facts.
-    pub fn facts_written(&mut self, due: Due<AgentFacts>, written: Written) {
-        self.facts.done(due.key, due.notable, written.into());
-    }
-
-    /// The live view has lost its memory: every record is to be written again.
-    pub fn rewrite(&mut self) {
-        self.records.requeue();
-    }
-
-    /// Records wait to be written.
-    pub fn has_backlog(&self) -> bool {
-        self.records.has_queue()
     }
 }

@@ -83,7 +83,11 @@ impl SessionTrace {
                 }
             }
             FromServer::Goodbye(goodbye) => open.ending = goodbye.reason.as_str(),
-            FromServer::Welcome(_) | FromServer::Overrides(_) | FromServer::Drain(_) => {}
+            FromServer::Welcome(_)
+            | FromServer::Overrides(_)
+            | FromServer::Advisories(_)
+            | FromServer::ProbeLeases(_)
+            | FromServer::Drain(_) => {}
         }
     }
 

@@ -208,7 +208,7 @@ impl App {
             };
             match hint {
                 Ok(Hint::TokenRevoked) => self.tokens.clear(),
-                Ok(Hint::Revocation | Hint::Duplicate { .. }) => {}
+                Ok(Hint::Revocation | Hint::Duplicate { .. } | Hint::ProbeVerdict { .. }) => {}
                 Ok(
                     Hint::Revision { .. }
                     | Hint::Rollout { .. }

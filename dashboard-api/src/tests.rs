@@ -235,6 +235,7 @@ fn agent(name: &str) -> AgentRecord {
         gateway: "edge".into(),
         instance: format!("instance-of-{name}"),
         name: name.to_owned(),
+        identity: None,
         labels: [("zone".to_owned(), "a".to_owned())].into(),
         version: "0.1.0".to_owned(),
         session_epoch: 1,
@@ -302,6 +303,7 @@ fn with_fast_open(mut record: AgentRecord) -> AgentRecord {
         }),
         override_action: None,
         advisory: false,
+        advisory_spared: 0,
     });
     record
 }

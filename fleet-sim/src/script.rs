@@ -202,6 +202,7 @@ impl Script {
             cause,
             override_action: None,
             advisory: false,
+            advisory_spared: 0,
         }
     }
 }

@@ -147,7 +147,11 @@ impl Agent {
             }
             Effect::Try(push) => self.adopt(&push, stream.opened).await,
             Effect::RefusedOlder | Effect::RefusedUnreadable(_) => tally.fault(Fault::Rejected),
-            Effect::None | Effect::Override(_) | Effect::OutOfService(_) => {}
+            Effect::None
+            | Effect::Override(_)
+            | Effect::Advise(_)
+            | Effect::Leases(_)
+            | Effect::OutOfService(_) => {}
         }
     }
 

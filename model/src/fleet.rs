@@ -3,6 +3,7 @@
 //! the same records answers alike.
 
 mod acknowledgement;
+mod advice;
 mod agent_view;
 mod explained;
 mod index;
@@ -13,9 +14,12 @@ mod times;
 mod view;
 
 pub use acknowledgement::{AckState, Acknowledgement, OverrideTimes, acknowledgements};
+pub use advice::{
+    Advice, AdviceRules, AdvisedCell, PoolRules, Tally, Vote, Withheld, advise, is_local_cause,
+};
 pub use agent_view::{AgentView, agent_view};
 pub use explained::{ExplainedOverride, explain_overrides};
-pub use index::{FleetIndex, FoldedFleet};
+pub use index::{AdviceWindows, FleetIndex, FoldedFleet};
 pub use pool_view::{
     PoolAgents, PoolCounts, PoolMemberView, PoolTrafficView, PoolView, UnusableView, UsableMembers,
 };

@@ -107,6 +107,9 @@ pub struct CellReport {
     /// True while an advisory of the fleet is in force here.
     #[serde(default)]
     pub advisory: bool,
+    /// Attempts that advisories have kept from this cell since the agent started.
+    #[serde(default)]
+    pub advisory_spared: u64,
 }
 
 impl CellReport {

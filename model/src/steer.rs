@@ -79,6 +79,16 @@ pub struct Advisory {
     pub pool: Option<PoolName>,
     /// The lane.
     pub lane: LaneName,
+    /// The endpoint whose cells are meant, where a policy keeps one for each; `None` = all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// Milliseconds until the hint ends unless it is given again.
     pub remaining_ms: u64,
+    /// Milliseconds since an agent last saw the lane fail. An agent with a success of its own since
+    /// then knows better.
+    #[serde(default)]
+    pub evidence_age_ms: u64,
+    /// Agents of the fleet, who share the canaries between them.
+    #[serde(default)]
+    pub agents: u32,
 }

@@ -38,6 +38,10 @@ pub const REPORT_MEMBERS_MAX: usize = REPORT_CELLS_MAX;
 pub const REPORT_COUNT_PER_SEC_MAX: u64 = 1_000_000;
 /// Most operators' overrides in one message.
 pub const OVERRIDES_MAX: usize = 1000;
+/// Most advisories in one message.
+pub const ADVISORIES_MAX: usize = 10_000;
+/// Most entries of each kind in one message about probes.
+pub const PROBE_LEASES_MAX: usize = 10_000;
 /// Most problems or errors in one message.
 pub const PROBLEMS_MAX: usize = 256;
 

@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
-use lanekeeper_model::{ConfigSource, Override, Problem, Report};
+use lanekeeper_model::lease::{ProbeAnswer, ProbeAsk, ProbeVerdict, ProbedLane};
+use lanekeeper_model::{Advisory, ConfigSource, Override, Problem, Report};
 
 /// The ability of both ends to exchange [`Overrides`] and [`OverridesResult`].
 pub const ABILITY_OVERRIDES: &str = "overrides";
@@ -19,6 +20,12 @@ pub const ABILITY_SPARSE: &str = "sparse";
 /// The ability of a server to read providers' own cells in reports. One that does not name it would
 /// refuse a report with a cell without a lane, so an agent leaves them out.
 pub const ABILITY_PROVIDER_CELLS: &str = "provider_cells";
+
+/// The ability of an agent to follow [`FromServer::Advisories`].
+pub const ABILITY_ADVISORIES: &str = "advisories";
+
+/// The ability of both ends to make one probe for the fleet: [`ProbeLeaseRequest`], [`ProbeLease`].
+pub const ABILITY_PROBE_LEASES: &str = "probe_leases";
 
 /// What an agent sends.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,6 +40,8 @@ pub enum FromAgent {
     Bye(Bye),
     /// What became of the latest set of overrides.
     OverridesResult(OverridesResult),
+    /// Questions about probes, and what leased ones proved.
+    ProbeLeases(ProbeLeaseRequest),
 }
 
 /// What the control plane sends.
@@ -50,6 +59,30 @@ pub enum FromServer {
     Drain(bool),
     /// The operators' overrides for this agent.
     Overrides(Overrides),
+    /// The fleet's whole set of advisories for the gateway's agents.
+    Advisories(Vec<Advisory>),
+    /// Answers about probes, and what those of other agents proved.
+    ProbeLeases(ProbeLease),
+}
+
+/// Questions about probes, and what leased ones proved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProbeLeaseRequest {
+    /// Lanes whose cooldown is over.
+    pub asks: Vec<ProbeAsk>,
+    /// What leased probes proved.
+    pub verdicts: Vec<ProbeVerdict>,
+    /// Leases that proved nothing to others.
+    pub returned: Vec<ProbedLane>,
+}
+
+/// Answers about probes, and what those of other agents proved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ProbeLease {
+    /// Answers to asks.
+    pub answers: Vec<ProbeAnswer>,
+    /// Verdicts.
+    pub verdicts: Vec<ProbeVerdict>,
 }
 
 /// Who opens a session.

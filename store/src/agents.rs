@@ -90,6 +90,7 @@ impl AgentFacts {
             gateway: self.gateway,
             instance: self.instance,
             name: self.name,
+            identity: self.identity,
             labels: self.labels,
             version: self.version,
             session_epoch: self.session_epoch,

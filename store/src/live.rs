@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use lanekeeper_model::lease::{LeaseKey, Leased, ProbeVerdict, ProbedLane};
 use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_model::{AgentRecord, GatewayName};
 use serde::{Deserialize, Serialize};
@@ -117,6 +118,13 @@ pub enum Hint {
         /// The agent's instance.
         instance: String,
     },
+    /// An agent probed a lane for all others.
+    ProbeVerdict {
+        /// The gateway's name.
+        gateway: GatewayName,
+        /// The lane.
+        lane: ProbedLane,
+    },
     /// A token was revoked: what is remembered of tokens is stale.
     TokenRevoked,
     /// An agent's identity was revoked or an authority added.
@@ -216,6 +224,29 @@ pub trait LiveView: Send + Sync {
 
     /// Hints from now on.
     fn subscribe(&self) -> broadcast::Receiver<Hint>;
+
+    /// Asks for the lease of a lane's probe; see [`lanekeeper_model::lease`].
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`]: nobody knows who holds it.
+    async fn lease(&self, key: &LeaseKey, holder: &str, ttl: Duration) -> Result<Leased, Error>;
+
+    /// Gives a lease back with what the probe proved; false when it was not the holder's any more.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    async fn settle_lease(
+        &self,
+        key: &LeaseKey,
+        holder: &str,
+        verdict: Option<&ProbeVerdict>,
+    ) -> Result<bool, Error>;
+
+    /// What the latest probe of a lane proved, while that counts.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`].
+    async fn probe_verdict(&self, key: &LeaseKey) -> Result<Option<ProbeVerdict>, Error>;
 
     /// Answers when the view does.
     ///

@@ -7,6 +7,7 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod advisories;
 mod bad_input;
 mod clients;
 mod coding_agents;
@@ -25,8 +26,10 @@ mod metrics;
 mod node_packages;
 mod overrides;
 mod page;
+mod probe_leases;
 mod provider_breaker;
 mod recovery;
+mod replay;
 mod replicas;
 mod rollouts;
 mod standalone;

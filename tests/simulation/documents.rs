@@ -11,6 +11,11 @@ pub const STEADY: &str = "steady";
 /// Lanes that may.
 pub const FAILING: [&str; 3] = ["a", "b", "c"];
 
+/// Share of the agents that must hold a lane open before the others are advised, and how many at
+/// least.
+pub const QUORUM: f64 = 0.5;
+pub const AGENTS_MIN: usize = 3;
+
 /// A good document. Each number makes another one; every third lacks a member.
 pub fn document(number: u64) -> Value {
     let mut members = vec![
@@ -21,6 +26,8 @@ pub fn document(number: u64) -> Value {
     if !number.is_multiple_of(3) {
         members.push(json!({"target": "c"}));
     }
+    let fleet = json!({"mode": "act", "quorum": QUORUM, "min_agents": AGENTS_MIN,
+        "probe": "coordinated"});
     json!({
         "gateway": GATEWAY,
         "providers": {"p": {
@@ -31,8 +38,8 @@ pub fn document(number: u64) -> Value {
         "models": {STEADY: {"provider": "p"}, "a": {"provider": "p"}, "b": {"provider": "p"},
                    "c": {"provider": "p"}},
         "pools": {
-            "chat": {"members": members},
-            "deep": {"members": [{"target": STEADY}, {"target": "a"}]},
+            "chat": {"members": members, "fleet": fleet},
+            "deep": {"members": [{"target": STEADY}, {"target": "a"}], "fleet": fleet},
         },
     })
 }

@@ -15,8 +15,9 @@ mod shrink;
 mod store;
 mod world;
 
+use plan::Action;
 use std::time::Duration;
-use world::{Outcome, Sabotage, Settings, World, actions};
+use world::{Fleet, Outcome, Sabotage, Settings, Times, World, actions};
 
 /// Seeds that every test run plays.
 const SEEDS: u64 = 32;
@@ -36,6 +37,9 @@ fn settings(seed: u64) -> Settings {
         apis: 2,
         chaos: Duration::from_secs(150),
         sabotage: None,
+        clocks_step: false,
+        fleet: Fleet::Acts,
+        direct: 0.3,
     }
 }
 
@@ -97,6 +101,164 @@ fn a_seed_is_one_history() {
     assert_eq!((one.events, one.digest), (two.events, two.digest));
 }
 
+/// 200 agents whose lane `a` dies for all at a minute; nothing else goes wrong.
+fn outage(fleet: Fleet) -> Outcome {
+    let settings = Settings {
+        agents: 200,
+        chaos: Duration::from_secs(150),
+        fleet,
+        direct: 0.0,
+        ..settings(1)
+    };
+    let fails = Action::LaneFails {
+        lane: "a",
+        share: 1.0,
+        lasts: Duration::from_secs(80),
+    };
+    let outcome = World::new(&settings, vec![(Duration::from_secs(60), fails)], false).run();
+    let violation = outcome.violation.as_ref();
+    assert!(violation.is_none(), "{fleet:?}: {violation:?}");
+    outcome
+}
+
+/// Moments of one pool's lane, the earliest first.
+fn of_lane(times: &Times) -> Vec<Duration> {
+    let mut times: Vec<Duration> = { times.iter() }
+        .filter(|((_, pool, lane), _)| &**pool == "chat" && &**lane == "a")
+        .map(|(_, at)| *at)
+        .collect();
+    times.sort_unstable();
+    times
+}
+
+#[test]
+fn a_fleet_is_warned_within_seconds_and_spared_what_it_would_have_found_out() {
+    let (together, alone) = (outage(Fleet::Acts), outage(Fleet::Observes));
+    let opened = of_lane(&together.advice.opened);
+    let followed = of_lane(&together.advice.followed);
+    let of_alone = of_lane(&alone.advice.opened);
+    let quorum = opened[99];
+    let took = |share: f64| followed[(followed.len() as f64 * share) as usize - 1] - quorum;
+    println!(
+        "first fault 60 s, first open {:?}, quorum {quorum:?}; {} agents warned, p50 {:?}, p99 {:?}, \
+         last {:?} after it; opened {} of 200, alone {}; failed attempts {}, alone {}",
+        opened[0],
+        followed.len(),
+        took(0.5),
+        took(0.99),
+        took(1.0),
+        opened.len(),
+        of_alone.len(),
+        together.advice.failed_attempts,
+        alone.advice.failed_attempts,
+    );
+    assert!(took(1.0) <= Duration::from_millis(1500));
+    assert!(opened.len() + 30 < of_alone.len(), "{}", opened.len());
+    assert!(
+        alone.advice.followed.is_empty(),
+        "nothing is sent in observe"
+    );
+    assert!(alone.advice.begun > 0);
+    assert!(together.advice.failed_attempts < alone.advice.failed_attempts);
+    assert!(together.advice.spared > 0);
+    // Attempts that were under way when the warning came may still end badly.
+    let on_their_way = quorum + took(1.0) + Duration::from_secs(3);
+    let late = opened.iter().filter(|at| **at > on_their_way).count();
+    println!(
+        "{late} agents opened later than that; advice began {} times",
+        together.advice.begun
+    );
+}
+
+#[test]
+fn one_probe_serves_the_fleet() {
+    let (together, alone) = (outage(Fleet::Observes), outage(Fleet::Alone));
+    let (leases, by_oneself) = (&together.leases, alone.leases.probes);
+    println!(
+        "{} probes by {} leases with {} verdicts; {by_oneself} probes where each is alone",
+        leases.probes, leases.granted, leases.verdicts
+    );
+    assert!(leases.granted > 0 && leases.verdicts > 0);
+    assert!(
+        leases.probes * 4 < by_oneself,
+        "{} of {by_oneself}",
+        leases.probes
+    );
+}
+
+#[test]
+fn without_a_control_plane_agents_behave_as_if_each_were_alone() {
+    let cut_off = |fleet| {
+        let settings = Settings {
+            agents: 40,
+            chaos: Duration::from_secs(150),
+            fleet,
+            direct: 0.0,
+            ..settings(5)
+        };
+        let at = Duration::from_secs;
+        let cut = Action::Cut {
+            share: 1.0,
+            replica: None,
+            lasts: at(115),
+        };
+        let fails = Action::LaneFails {
+            lane: "a",
+            share: 1.0,
+            lasts: at(60),
+        };
+        // Sessions that are cut off end after half a minute.
+        let plan = vec![(at(20), cut), (at(60), fails)];
+        let outcome = World::new(&settings, plan, false).run();
+        let violation = outcome.violation.as_ref();
+        assert!(violation.is_none(), "{fleet:?}: {violation:?}");
+        outcome
+    };
+    let (together, alone) = (cut_off(Fleet::Acts), cut_off(Fleet::Alone));
+    let until = |times: &Times| {
+        let mut times = of_lane(times);
+        times.retain(|at| *at < Duration::from_secs(130));
+        times
+    };
+    assert!(!until(&alone.advice.opened).is_empty());
+    assert_eq!(until(&together.advice.opened), until(&alone.advice.opened));
+    assert!(until(&together.advice.followed).is_empty());
+}
+
+#[test]
+fn a_clock_that_is_set_gives_no_minority_a_voice() {
+    for (seed, by_ms) in [(1, 3_600_000), (2, -3_600_000), (3, 40_000), (4, -40_000)] {
+        let settings = Settings {
+            agents: 30,
+            clocks_step: true,
+            ..settings(seed)
+        };
+        let at = Duration::from_secs;
+        let step = |replica, by_ms| Action::StepClock { replica, by_ms };
+        let fails = |lane, share| Action::LaneFails {
+            lane,
+            share,
+            lasts: at(60),
+        };
+        let lies = Action::Lie {
+            lane: "b",
+            share: 0.2,
+            lasts: at(80),
+        };
+        let plan = vec![
+            (at(40), step(0, by_ms)),
+            (at(50), fails("a", 0.2)),
+            (at(50), lies),
+            (at(70), step(1, -by_ms)),
+            (at(90), step(0, -by_ms)),
+            (at(90), step(1, by_ms)),
+        ];
+        let outcome = World::new(&settings, plan, false).run();
+        let violation = outcome.violation;
+        assert!(violation.is_none(), "{seed} {by_ms}: {violation:?}");
+    }
+}
+
 /// The first history of a small fleet, from a seed on, in which a sabotage breaks an invariant.
 fn broken_by(sabotage: Sabotage, first: u64) -> Option<(u64, &'static str)> {
     (first..first + 40).find_map(|seed| {
@@ -131,6 +293,12 @@ fn every_broken_rule_is_noticed() {
         (Sabotage::KeepForgotten, "I11", 100),
         (Sabotage::HideDuplicates, "I12", 100),
         (Sabotage::IgnorePace, "I13", 100),
+        (Sabotage::ObeyAdvice, "I14", 100),
+        (Sabotage::StuffVotes, "I15", 100),
+        (Sabotage::OverlookSuccess, "I16", 100),
+        (Sabotage::AdviseForever, "I17", 100),
+        (Sabotage::PermitAll, "I7", 100),
+        (Sabotage::WaitForever, "I18", 100),
     ];
     let mut missed = Vec::new();
     for (sabotage, invariant, first) in rules {

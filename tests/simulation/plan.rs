@@ -73,6 +73,14 @@ pub enum Action {
     CopyAgent,
     /// A replica asks its agents to report this often.
     PaceReports { replica: usize, interval: Duration },
+    /// Agents say that they hold a lane open which they do not.
+    Lie {
+        lane: &'static str,
+        share: f64,
+        lasts: Duration,
+    },
+    /// A replica's wall clock is set.
+    StepClock { replica: usize, by_ms: i64 },
     /// The database is copied.
     Dump,
     /// The copy is brought back, and a new control epoch begins this much later.
@@ -131,7 +139,7 @@ fn work(random: &mut Random, number: u64) -> Write {
 fn harm(random: &mut Random, replicas: usize) -> Action {
     let share = random.share().powi(2);
     let replica = random.below(replicas);
-    match random.below(28) {
+    match random.below(30) {
         0 | 1 => Action::KillReplica {
             replica,
             down: random.secs(0, 40),
@@ -203,7 +211,12 @@ fn harm(random: &mut Random, replicas: usize) -> Action {
             replica,
             interval: random.secs(10, 15),
         },
-        26 => Action::SlowAgents {
+        26 | 27 => Action::Lie {
+            lane: FAILING[random.below(FAILING.len())],
+            share: random.share(),
+            lasts: random.secs(5, 60),
+        },
+        28 => Action::SlowAgents {
             share,
             lasts: random.secs(5, 60),
         },

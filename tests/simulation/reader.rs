@@ -5,7 +5,7 @@ use crate::checker::Checker;
 use crate::documents::GATEWAY;
 use crate::live::{Live, Place};
 use crate::store::Store;
-use lanekeeper_model::fleet::{FleetIndex, GatewayCells, reports_freshly};
+use lanekeeper_model::fleet::{AdviceRules, FleetIndex, GatewayCells, reports_freshly};
 use lanekeeper_model::{AgentRecord, FleetView, FreshWindows, Gateway, ViewQuery, check_json};
 use lanekeeper_store::{AgentFacts, Changes, RECORD_TTL, SHARE_OVERDUE, SHARE_TTL, SeenShare};
 use std::collections::BTreeMap;
@@ -160,6 +160,7 @@ impl Reader {
                 name: GATEWAY.into(),
                 revision,
                 cells: gateway.cells(),
+                rules: AdviceRules::of(&gateway),
             };
             self.index.configure(&[cells]);
         }

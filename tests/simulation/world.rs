@@ -3,9 +3,11 @@
 //! seed is one history.
 
 mod actions;
+mod advice;
 mod agents;
 mod copies;
 mod healing;
+mod leases;
 mod replicas;
 
 use crate::checker::{Checker, Violation};
@@ -16,12 +18,15 @@ use crate::plan::{self, Action};
 use crate::random::Random;
 use crate::reader::Reader;
 use crate::store::{Done, Store, Write};
+pub use advice::{AdviceBook, Times};
 use agents::Node;
 use lanekeeper_agent::simulation::{Kept, KeptOverrides};
 use lanekeeper_control_plane::simulation::Due;
 use lanekeeper_model::rollout::{Rollout, Transition};
 use lanekeeper_model::{AgentRecord, Override};
 use lanekeeper_store::{AgentFacts, Hint};
+use leases::Carried;
+pub use leases::LeaseBook;
 use replicas::{Host, Work};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -77,6 +82,18 @@ pub enum Sabotage {
     HideDuplicates,
     /// Agents report as often as at first, whatever they are asked.
     IgnorePace,
+    /// A member that the fleet advises against is refused.
+    ObeyAdvice,
+    /// One agent that holds a lane open counts as many.
+    StuffVotes,
+    /// Agents' own successes count for nothing beside advice.
+    OverlookSuccess,
+    /// Advice does not end by itself.
+    AdviseForever,
+    /// Whoever asks may probe.
+    PermitAll,
+    /// Cells wait for others' probes as long as those take.
+    WaitForever,
 }
 
 /// What is simulated.
@@ -89,6 +106,23 @@ pub struct Settings {
     /// How long harm is done.
     pub chaos: Duration,
     pub sabotage: Option<Sabotage>,
+    /// Clocks of replicas are set while they run, so that ages in the view mean nothing.
+    pub clocks_step: bool,
+    /// What agents do together.
+    pub fleet: Fleet,
+    /// Share of the requests that go to some cell whatever a pool would choose.
+    pub direct: f64,
+}
+
+/// What agents do together in the first document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fleet {
+    /// All there is.
+    Acts,
+    /// One probe for all; advice is computed and not sent.
+    Observes,
+    /// Nothing.
+    Alone,
 }
 
 /// What came of it.
@@ -100,6 +134,8 @@ pub struct Outcome {
     /// A digest of every event in its order.
     pub digest: u64,
     pub trace: Vec<String>,
+    pub advice: AdviceBook,
+    pub leases: LeaseBook,
 }
 
 /// Something that happens.
@@ -190,6 +226,11 @@ enum Event {
     Forget {
         instance: String,
     },
+    Lease {
+        replica: usize,
+        life: u32,
+        carried: Box<Carried>,
+    },
     PutRecord {
         replica: usize,
         life: u32,
@@ -279,6 +320,8 @@ pub struct World {
     requests: u64,
     healing: healing::Healing,
     checker: Checker,
+    advice: AdviceBook,
+    leases: LeaseBook,
     trace: Option<VecDeque<String>>,
     digest: DefaultHasher,
 }
@@ -313,7 +356,17 @@ impl World {
         let nodes = (0..settings.agents)
             .map(|number| Node::new(number, &policy))
             .collect();
-        let mut store = Store::new(document(1), START_MS);
+        let mut first = document(1);
+        let (mode, probe) = match settings.fleet {
+            Fleet::Acts => ("act", "coordinated"),
+            Fleet::Observes => ("observe", "coordinated"),
+            Fleet::Alone => ("off", "local"),
+        };
+        for pool in ["chat", "deep"] {
+            first["pools"][pool]["fleet"]["mode"] = mode.into();
+            first["pools"][pool]["fleet"]["probe"] = probe.into();
+        }
+        let mut store = Store::new(first, START_MS);
         store.forgets_keys = settings.sabotage == Some(Sabotage::ForgetKeys);
         let mut live = Live::default();
         live.blind = settings.sabotage == Some(Sabotage::PutBlindly);
@@ -340,7 +393,9 @@ impl World {
             failing: BTreeMap::new(),
             requests: 0,
             healing: healing::Healing::default(),
-            checker: Checker::default(),
+            checker: Checker::new(settings.clocks_step),
+            advice: AdviceBook::default(),
+            leases: LeaseBook::default(),
             trace: traced.then(VecDeque::new),
             digest: DefaultHasher::new(),
         };
@@ -389,6 +444,8 @@ impl World {
             lasted: self.now,
             digest: self.digest.finish(),
             trace: self.trace.unwrap_or_default().into(),
+            advice: self.advice,
+            leases: self.leases,
         }
     }
 
@@ -502,6 +559,11 @@ impl World {
             } => self.work(replica, life, work),
             Event::StartReplica { replica } => self.start_replica(replica),
             Event::Thaw { replica } => self.thaw(replica),
+            Event::Lease {
+                replica,
+                life,
+                carried,
+            } => self.lease(replica, life, *carried),
             Event::PutRecord { replica, life, due } => self.put_record(replica, life, due),
             Event::PutFacts { replica, life, due } => self.put_facts(replica, life, due),
             Event::StoreStep {

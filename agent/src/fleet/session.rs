@@ -4,11 +4,12 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use lanekeeper_model::{ConfigSource, Problem};
+use lanekeeper_model::{Advisory, ConfigSource, Problem};
 use lanekeeper_proto::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
-    ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, AppliedRevision, ConfigOutcome, ConfigPush,
-    ConfigResult, FromServer, Goodbye, Limits, Overrides, ReportAck, Welcome,
+    ABILITY_PROBE_LEASES, ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, AppliedRevision, ConfigOutcome,
+    ConfigPush, ConfigResult, FromServer, Goodbye, Limits, Overrides, ProbeLease, ReportAck,
+    Welcome,
 };
 
 /// How long a server may take to answer the Hello.
@@ -137,6 +138,10 @@ pub(crate) enum Step {
     Answer(ConfigResult),
     /// Put these overrides into force and answer.
     Override(Overrides),
+    /// Put these advisories into force.
+    Advise(Vec<Advisory>),
+    /// Take these answers about probes.
+    Leases(ProbeLease),
     /// Go out of service, or come back.
     Drain(bool),
 }
@@ -166,6 +171,8 @@ struct Open {
     limits: Limits,
     /// The server reads providers' own cells.
     provider_cells: bool,
+    /// The server gives leases of probes.
+    leases: bool,
     interval: Duration,
     /// Time between dense reports; `None` when the server does without.
     dense_interval: Option<Duration>,
@@ -192,6 +199,11 @@ impl Session {
     /// Sizes the server accepts, once it said so.
     pub(crate) fn limits(&self) -> Option<Limits> {
         self.open.as_ref().map(|open| open.limits)
+    }
+
+    /// The server gives leases of probes.
+    pub(crate) fn leases(&self) -> bool {
+        self.open.as_ref().is_some_and(|open| open.leases)
     }
 
     /// The control epoch that the session runs under, once it is open.
@@ -254,6 +266,8 @@ impl Session {
                 Ok(Step::Acknowledged { ack, took })
             }
             (FromServer::Overrides(overrides), Some(_)) => Ok(Step::Override(overrides)),
+            (FromServer::Advisories(advisories), Some(_)) => Ok(Step::Advise(advisories)),
+            (FromServer::ProbeLeases(lease), Some(_)) => Ok(Step::Leases(lease)),
             (FromServer::Drain(active), Some(_)) => Ok(Step::Drain(active)),
         }
     }
@@ -302,6 +316,7 @@ impl Open {
         let provider_cells = is_able(ABILITY_PROVIDER_CELLS);
         Self {
             provider_cells,
+            leases: is_able(ABILITY_PROBE_LEASES),
             since: now,
             control_epoch: welcome.control_epoch,
             limits: welcome.limits,

@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use lanekeeper_breaker::Policy;
+use lanekeeper_model::spec::FleetProbe;
 use lanekeeper_model::{
-    ConfigSource, Gateway, LaneName, Override, PoolName, Problem, ProviderName, Report, Totals,
+    Advisory, ConfigSource, Gateway, LaneName, Override, PoolName, Problem, ProviderName, Report,
+    Totals,
 };
 use lanekeeper_proto::message::{AppliedRevision, FromAgent, FromServer, Goodbye, Hello};
 use parking_lot::Mutex;
@@ -20,7 +22,8 @@ use tokio::sync::Notify;
 
 use super::link::{Effect, Leave, Link, Outgoing, Received};
 use super::report::fit;
-use crate::lanes::cells::{CellSlot, Label};
+use crate::lanes::cells::{CellSlot, Coordinated, Label};
+use crate::lanes::leases::{self, LeaseDesk};
 use crate::lanes::overrides::ActiveOverrides;
 use crate::revision::adopt::{Adopter, Expected};
 use crate::revision::cache::overrides::{self, Held};
@@ -29,7 +32,9 @@ use crate::status::Status;
 mod requests;
 
 pub use super::link::{Facts, OPEN_TIMEOUT};
-pub use lanekeeper_proto::message::{ABILITY_DRAIN, ABILITY_OVERRIDES};
+pub use lanekeeper_proto::message::{
+    ABILITY_ADVISORIES, ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROBE_LEASES,
+};
 pub use requests::Attempt;
 
 /// The clocks of a machine that has not started again.
@@ -106,6 +111,7 @@ pub struct Agent {
     held: Option<Held>,
     cells: BTreeMap<(PoolName, LaneName), (ProviderName, Arc<CellSlot>)>,
     changed: Arc<Notify>,
+    leases: Arc<LeaseDesk>,
     totals: Totals,
 }
 
@@ -135,6 +141,7 @@ impl Agent {
             held: None,
             cells: BTreeMap::new(),
             changed: Arc::default(),
+            leases: Arc::default(),
             totals: Totals::default(),
         };
         // Before there are cells, so that no request slips past them.
@@ -155,6 +162,11 @@ impl Agent {
             agent.link = Link::new(facts, Some(applied));
         }
         agent
+    }
+
+    /// Its cells wait without end for other agents' probes: a fault, to see that it is noticed.
+    pub fn wait_for_ever(&self) {
+        self.leases.wait_for_ever();
     }
 
     /// Who it is.
@@ -212,12 +224,28 @@ impl Agent {
     }
 
     fn follow(&mut self, effect: Effect, now: Instant) {
+        match &effect {
+            Effect::Opened { .. } => self.leases.set_connected(self.link.has_leases()),
+            Effect::Leases(lease) => {
+                let cells: Vec<_> = self.cells.values().map(|(_, it)| Arc::clone(it)).collect();
+                leases::answer(&cells, &lease.answers, &lease.verdicts, now);
+            }
+            _ => {}
+        }
+        if let Effect::Advise(advisories) = &effect {
+            self.advise(advisories, now);
+        }
         if let Effect::Override(overrides) = effect {
             self.held = Some(Held::new(&overrides.entries, now));
             self.apply_overrides(&overrides.entries, now);
             self.answer_overrides();
         }
         self.stir(now);
+    }
+
+    fn advise(&mut self, advisories: &[Advisory], now: Instant) {
+        self.overrides.set_advisories(advisories, now);
+        self.reach(now);
     }
 
     /// The overrides of this process as the disk is to keep them.
@@ -300,6 +328,12 @@ impl Agent {
                 let key = (cell.pool.clone(), cell.lane.clone());
                 let slot = before.remove(&key).map(|(_, slot)| slot);
                 let slot = slot.unwrap_or_else(|| Arc::new(self.new_cell(&key, now)));
+                let pool = gateway.pools.get(&key.0);
+                let together = pool.is_some_and(|it| it.fleet.probe == FleetProbe::Coordinated);
+                slot.coordinate(together.then(|| Coordinated {
+                    desk: Arc::clone(&self.leases),
+                    subject: 0,
+                }));
                 self.cells.insert(key, (cell.provider, slot));
             }
         }
@@ -327,6 +361,10 @@ impl Agent {
         now: Instant,
         jitter: f64,
     ) -> Result<Option<FromAgent>, Ended> {
+        let waiting = self.leases.take();
+        if waiting != Default::default() {
+            self.link.put_leases(waiting);
+        }
         let sending = self.link.due(now)?;
         while let Some(effect) = self.link.next_held(now)? {
             self.follow(effect, now);
@@ -358,6 +396,7 @@ impl Agent {
     /// The connection is gone, or none came about. Returns the wait before the next dial; what is
     /// being tried is to end before that as well.
     pub fn hung_up(&mut self, goodbye: Option<&Goodbye>, now: Instant, jitter: f64) -> Duration {
+        self.leases.set_connected(false);
         self.link.hung_up(goodbye, now, jitter)
     }
 }

@@ -3,24 +3,35 @@
 //! A cell itself neither logs nor counts. The slot does both after the lock is free: one log line,
 //! the metrics, and a signal that lets the report go out early.
 
+mod advice;
+mod fleet;
+mod journal;
 mod latency;
+mod lease;
 mod set;
 mod steer;
 
+pub(crate) use advice::Advice;
+pub(crate) use fleet::Coordinated;
 pub(crate) use set::CellSet;
 
 use crate::clock;
 use crate::observe::metrics::{AttemptOutcome, CellSeries};
 use crate::proof::{Circumstances, Proof};
+use advice::Following;
+use journal::Ring;
 use lanekeeper_breaker::{
-    Admission, Cell, HardDownScope, Outcome, Override, Policy, Selectable, State, Ticket,
-    Transition, View,
+    Admission, Cell, HardDownScope, Outcome, Override, Policy, Refusal, RefusalReason, Selectable,
+    State, Ticket, Transition, View,
 };
+use lanekeeper_model::journal::JournalLine;
 use lanekeeper_model::report::CauseReport;
 use lanekeeper_model::{CellReport, LaneName, PoolName, ProviderName};
 use latency::Latency;
+use lease::Lease;
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
@@ -30,10 +41,15 @@ struct Guarded {
     policy: Arc<Policy>,
     /// The override the cell was given last.
     active_override: Option<Override>,
-    /// Until when the fleet's advisory holds.
-    advised_until: Option<Instant>,
+    /// What the cell makes of the fleet's advice.
+    following: Following,
     /// What opened the cell, until it closes.
     opened: Option<Transition>,
+    /// Where the cell asks whether it may probe; `None` where it probes by itself.
+    coordinated: Option<Coordinated>,
+    lease: Lease,
+    /// What became of the latest attempts; a provider's own cell keeps none.
+    journal: Ring,
 }
 
 /// One cell of the agent. It lives as long as consecutive revisions name its pool and lane.
@@ -45,6 +61,10 @@ pub(crate) struct CellSlot {
     /// `None` where nobody counts.
     series: Option<CellSeries>,
     latency: Latency,
+    /// See `Guarded::coordinated`, for those who hold no lock.
+    is_coordinated: AtomicBool,
+    /// Attempts that advice has kept from the lane, in thousandths.
+    spared_thousandths: AtomicU64,
     changed: Arc<Notify>,
 }
 
@@ -74,11 +94,16 @@ impl CellSlot {
                 cell: Cell::new(Arc::clone(&policy), now),
                 policy,
                 active_override: None,
-                advised_until: None,
+                following: Following::default(),
                 opened: None,
+                coordinated: None,
+                lease: Lease::default(),
+                journal: Ring::default(),
             }),
             series,
             latency: Latency::default(),
+            is_coordinated: AtomicBool::new(false),
+            spared_thousandths: AtomicU64::new(0),
             changed,
         }
     }
@@ -100,18 +125,37 @@ impl CellSlot {
 
     /// Whether selection may choose the member, and which share of its weight counts.
     pub(crate) fn selectable(&self, now: Instant) -> (Selectable, f64) {
-        let guarded = self.guarded.lock();
-        (
-            guarded.cell.selectable(now),
-            guarded.cell.weight_factor(now),
-        )
+        let mut guarded = self.guarded.lock();
+        let selectable = match guarded.cell.selectable(now) {
+            Selectable::Advised if guarded.following.is_canary_due(now) => Selectable::Yes,
+            other => self.asked_first(&mut guarded, other, now),
+        };
+        (selectable, guarded.cell.weight_factor(now))
     }
 
     /// Asks for an attempt.
     pub(crate) fn admit(&self, now: Instant, lease: Duration) -> Admission {
-        let admission = self.guarded.lock().cell.admit(now, lease);
+        let (admission, is_canary) = {
+            let mut guarded = self.guarded.lock();
+            if self.is_coordinated.load(Ordering::Relaxed) {
+                let selectable = guarded.cell.selectable(now);
+                if let Selectable::No {
+                    retry_in,
+                    reason: reason @ RefusalReason::FleetProbe,
+                } = self.asked_first(&mut guarded, selectable, now)
+                {
+                    return Admission::Refuse(Refusal { retry_in, reason });
+                }
+            }
+            let admission = guarded.cell.admit(now, lease);
+            let passes = matches!(admission, Admission::Pass(_));
+            (admission, passes && guarded.following.attempts(now))
+        };
+        if is_canary && let Some(series) = &self.series {
+            series.canary();
+        }
         if let Admission::Probe(_, Some(transition)) = &admission {
-            self.publish(transition);
+            self.publish(transition, now);
         }
         admission
     }
@@ -120,7 +164,7 @@ impl CellSlot {
     pub(crate) fn admit_degraded(&self, now: Instant, lease: Duration) -> Admission {
         let admission = self.guarded.lock().cell.admit_degraded(now, lease);
         if let Admission::Probe(_, Some(transition)) = &admission {
-            self.publish(transition);
+            self.publish(transition, now);
         }
         admission
     }
@@ -129,7 +173,7 @@ impl CellSlot {
     pub(crate) fn commit(&self, ticket: &mut Ticket, now: Instant) {
         let transition = self.guarded.lock().cell.commit(ticket, now);
         self.content_came(ticket, now);
-        self.publish_if(transition);
+        self.publish_if(transition, now);
     }
 
     /// Notes how long the attempt's first content took. That is all there is to do at the commit of
@@ -148,14 +192,23 @@ impl CellSlot {
         circumstances: Circumstances,
         now: Instant,
     ) -> bool {
-        let (transition, outcome, whole_lane) = {
+        let began = ticket.started();
+        let (transition, outcome, whole_lane, outranked) = {
             let mut guarded = self.guarded.lock();
             let outcome = proof.outcome(&guarded.policy, circumstances);
+            if self.pool().is_some() {
+                guarded.journal.record(outcome, began, now);
+            }
+            let outranked = match outcome {
+                Outcome::Success => guarded.succeeds(now),
+                Outcome::Transient { .. } | Outcome::HardDown { .. } | Outcome::Neutral => None,
+            };
             let whole_lane = matches!(outcome, Outcome::HardDown { .. })
                 && guarded.policy.hard_down_scope == HardDownScope::Lane;
             let transition = guarded.cell.settle(ticket, outcome, now, clock::jitter());
-            (transition, outcome, whole_lane)
+            (transition, outcome, whole_lane, outranked)
         };
+        self.publish_advice(outranked);
         let (attempt, disposition) = match outcome {
             Outcome::Success => (AttemptOutcome::Success, None),
             Outcome::Transient { .. } => (AttemptOutcome::Transient, Some("transient")),
@@ -171,7 +224,7 @@ impl CellSlot {
         if let Some(series) = &self.series {
             series.attempt(attempt, disposition);
         }
-        self.publish_if(transition);
+        self.publish_if(transition, now);
         whole_lane
     }
 
@@ -181,7 +234,7 @@ impl CellSlot {
         if let Some(series) = &self.series {
             series.attempt(AttemptOutcome::Neutral, None);
         }
-        self.publish_if(transition);
+        self.publish_if(transition, now);
     }
 
     /// Counts a request that found the cell refusing.
@@ -189,6 +242,25 @@ impl CellSlot {
         if let Some(series) = &self.series {
             series.reject();
         }
+    }
+
+    /// Selection kept this share of an attempt from the lane for the fleet's advice.
+    pub(crate) fn spare(&self, share: f64) {
+        let thousandths = (share.clamp(0.0, 1.0) * 1000.0).round() as u64;
+        let before = self
+            .spared_thousandths
+            .fetch_add(thousandths, Ordering::Relaxed);
+        let whole = before.saturating_add(thousandths) / 1000 - before / 1000;
+        if whole > 0
+            && let Some(series) = &self.series
+        {
+            series.spare(whole);
+        }
+    }
+
+    /// Attempts that advice has kept from the lane since the agent started.
+    fn spared(&self) -> u64 {
+        self.spared_thousandths.load(Ordering::Relaxed) / 1000
     }
 
     /// The moving average of the time to first content; `None` when it is unknown or stale.
@@ -219,6 +291,18 @@ impl CellSlot {
         self.endpoint
     }
 
+    /// The latest outcomes, as a file has them; `now` is `now_ms` by the wall.
+    pub(crate) fn journal(&self, now: Instant, now_ms: u64) -> Vec<JournalLine> {
+        let Label::Member { pool, lane } = &self.label else {
+            return Vec::new();
+        };
+        let guarded = self.guarded.lock();
+        let lines = guarded
+            .journal
+            .lines((pool, lane), self.endpoint, now, now_ms);
+        lines.collect()
+    }
+
     /// The series of this cell, if it has any.
     pub(crate) fn series(&self) -> Option<&CellSeries> {
         self.series.as_ref()
@@ -227,7 +311,9 @@ impl CellSlot {
     /// Sets the state gauge; called when the series are read.
     pub(crate) fn show_state(&self, now: Instant) {
         if let Some(series) = &self.series {
-            series.set_state(state_number(self.view(now).state));
+            let view = self.view(now);
+            series.set_state(state_number(view.state));
+            series.set_advised(view.advisory_remaining.is_some());
         }
     }
 
@@ -260,6 +346,7 @@ impl CellSlot {
             }),
             override_action: override_action(&view),
             advisory: view.advisory_remaining.is_some(),
+            advisory_spared: self.spared(),
         }
     }
 
@@ -275,17 +362,24 @@ impl CellSlot {
         }
     }
 
-    fn publish_if(&self, transition: Option<Transition>) {
+    fn publish_if(&self, transition: Option<Transition>, now: Instant) {
         if let Some(transition) = &transition {
-            self.publish(transition);
+            self.publish(transition, now);
         }
     }
 
-    fn publish(&self, transition: &Transition) {
-        match transition.to {
-            State::Open => self.guarded.lock().opened = Some(*transition),
-            State::Closed => self.guarded.lock().opened = None,
-            State::HalfOpen => {}
+    fn publish(&self, transition: &Transition, now: Instant) {
+        {
+            let mut guarded = self.guarded.lock();
+            match transition.to {
+                State::Open => guarded.opened = Some(*transition),
+                State::Closed => guarded.opened = None,
+                State::HalfOpen => {}
+            }
+            if self.pool().is_some() && !transition.observed {
+                guarded.journal.turned(transition.to, transition.cause, now);
+            }
+            self.settle_lease(&mut guarded, transition, now);
         }
         let (from, to) = (transition.from.as_str(), transition.to.as_str());
         let reason = transition.reason.as_str();

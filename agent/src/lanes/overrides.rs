@@ -3,7 +3,7 @@
 //!
 //! Both arrive as whole sets. They are kept so that cells of a later revision get them too.
 
-use crate::lanes::cells::{CellSlot, Label};
+use crate::lanes::cells::{Advice, CellSlot, Label};
 use lanekeeper_model::{Advisory, LaneName, Override, OverrideAction, PoolName, ProviderName};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -54,11 +54,25 @@ pub(crate) struct ActiveOverrides {
     active: HashMap<LaneName, Vec<Active>>,
     /// Those on providers' own cells, likewise.
     on_providers: HashMap<ProviderName, Vec<Active>>,
-    advised: HashMap<(Option<PoolName>, LaneName), Instant>,
+    advised: HashMap<LaneName, Vec<Advised>>,
     /// Ids and scopes of the whole set.
     ids: Vec<(String, Scope)>,
     /// Ids of the resets that have been carried out, and when each was last in the set.
     resets_done: HashMap<String, Instant>,
+}
+
+/// One advisory of the set.
+struct Advised {
+    pool: Option<PoolName>,
+    endpoint: Option<String>,
+    advice: Advice,
+}
+
+impl Advised {
+    fn concerns(&self, in_pool: &PoolName, at_endpoint: Option<&str>) -> bool {
+        self.pool.as_ref().is_none_or(|pool| pool == in_pool)
+            && (self.endpoint.is_none() || self.endpoint.as_deref() == at_endpoint)
+    }
 }
 
 struct Active {
@@ -151,12 +165,25 @@ impl ActiveOverrides {
 
     /// Takes the fleet's whole set of advisories.
     pub(crate) fn set_advisories(&mut self, advisories: &[Advisory], now: Instant) {
-        self.advised = bounded(advisories, "advisories")
-            .filter_map(|advisory| {
-                let scope = (advisory.pool.clone(), advisory.lane.clone());
-                Some((scope, end(advisory.remaining_ms, now)?))
-            })
-            .collect();
+        self.advised.clear();
+        for advisory in bounded(advisories, "advisories") {
+            let age = Duration::from_millis(advisory.evidence_age_ms);
+            let (Some(until), Some(evidence)) =
+                (end(advisory.remaining_ms, now), now.checked_sub(age))
+            else {
+                continue;
+            };
+            let of_lane = self.advised.entry(advisory.lane.clone()).or_default();
+            of_lane.push(Advised {
+                pool: advisory.pool.clone(),
+                endpoint: advisory.endpoint.clone(),
+                advice: Advice {
+                    until,
+                    evidence,
+                    agents: advisory.agents,
+                },
+            });
+        }
     }
 
     /// Makes `cells` obey what is in force, and nothing else.
@@ -168,8 +195,37 @@ impl ActiveOverrides {
         for cell in cells {
             let active = self.active_on(cell, now);
             cell.apply_override(active, now);
-            cell.apply_advisory(find(&self.advised, cell), now);
+            cell.apply_advisory(self.advice_on(cell), now);
         }
+    }
+
+    /// Names what the fleet warns of and this agent does not have.
+    pub(crate) fn unknown_advised<'a>(
+        &self,
+        cells: impl Iterator<Item = &'a Arc<CellSlot>>,
+    ) -> Vec<LaneName> {
+        let mut unknown: Vec<LaneName> = self.advised.keys().cloned().collect();
+        if !unknown.is_empty() {
+            for cell in cells {
+                if let Label::Member { lane, .. } = cell.label() {
+                    unknown.retain(|it| it != lane);
+                }
+            }
+        }
+        unknown
+    }
+
+    /// The advice about a cell.
+    fn advice_on(&self, cell: &CellSlot) -> Option<Advice> {
+        if self.advised.is_empty() {
+            return None;
+        }
+        let Label::Member { pool, lane } = cell.label() else {
+            return None;
+        };
+        let of_lane = self.advised.get(lane)?;
+        let meant = of_lane.iter().find(|it| it.concerns(pool, cell.endpoint()));
+        meant.map(|it| it.advice)
     }
 
     /// The override that a cell obeys.
@@ -191,18 +247,6 @@ impl ActiveOverrides {
             until: active.until,
         })
     }
-}
-
-fn find<T: Copy>(set: &HashMap<(Option<PoolName>, LaneName), T>, cell: &CellSlot) -> Option<T> {
-    if set.is_empty() {
-        return None;
-    }
-    let Label::Member { pool, lane } = cell.label() else {
-        return None;
-    };
-    set.get(&(Some(pool.clone()), lane.clone()))
-        .or_else(|| set.get(&(None, lane.clone())))
-        .copied()
 }
 
 fn end(remaining_ms: u64, now: Instant) -> Option<Instant> {

@@ -5,6 +5,8 @@
 //! one probe of a half-open cell.
 
 pub(crate) mod affinity;
+mod budget;
+mod exhaustion;
 pub(crate) mod rotation;
 mod select;
 
@@ -12,6 +14,8 @@ use crate::lanes::cells::{CellSet, CellSlot};
 use crate::lanes::lane::Lane;
 use crate::lanes::lane::state::Permit;
 use crate::observe::metrics::{PoolMetrics, RequestOutcome};
+use budget::RetryBucket;
+pub(crate) use exhaustion::Exhaustion;
 use lanekeeper_model::gateway::{
     Affinity, Failover, OnAuthDown, OnExhausted, Protocol, Strategy, Timeouts, UpstreamCredentials,
 };
@@ -19,10 +23,10 @@ use lanekeeper_model::{PoolName, PoolTotals};
 use lanekeeper_protocol::Dialect;
 use parking_lot::Mutex;
 use rotation::Rotation;
-pub(crate) use select::{Chosen, Demand, Exhaustion};
+pub(crate) use select::{Chosen, Demand};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 /// A pool of one revision. A direct route is a pool of one member without a name.
@@ -55,6 +59,7 @@ pub(crate) struct PoolState {
     exhaustion_known: AtomicBool,
     /// Notified when it does not.
     changed: Arc<Notify>,
+    retries: Mutex<RetryBucket>,
 }
 
 impl PoolState {
@@ -62,6 +67,7 @@ impl PoolState {
         Self {
             metrics,
             queued: AtomicU32::new(0),
+            retries: Mutex::default(),
             serving: AtomicU64::new(0),
             failovers: AtomicU64::new(0),
             exhaustion_known: AtomicBool::new(false),
@@ -169,6 +175,27 @@ impl Member {
 }
 
 impl Pool {
+    /// A call makes its first attempt here.
+    pub(crate) fn pay_for_retries(&self, now: Instant) {
+        if self.failover.retry_budget.is_some() {
+            self.state.retries.lock().pay_in(now);
+        }
+    }
+
+    /// A call wants to make a further attempt here; false when the pool's budget is spent.
+    pub(crate) fn may_retry(&self, now: Instant) -> bool {
+        let Some(budget) = &self.failover.retry_budget else {
+            return true;
+        };
+        let mut bucket = self.state.retries.lock();
+        let has_one = bucket.take(budget.ratio, budget.min_per_sec, now);
+        drop(bucket);
+        if !has_one {
+            self.state.metrics.retry_refused();
+        }
+        has_one
+    }
+
     /// The protocols of its members, for a message.
     pub(crate) fn protocols(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self

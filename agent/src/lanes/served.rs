@@ -10,12 +10,16 @@ mod view;
 pub(crate) use usability::Reported;
 
 use crate::clock;
+use crate::lanes::cells::Coordinated;
+use crate::lanes::leases::{self, LeaseDesk};
 use crate::lanes::snapshot::compile::compile;
 use crate::lanes::snapshot::live::{Live, Wiring};
 use crate::lanes::snapshot::{Applied, Snapshot};
 use crate::observe::metrics::{Metrics, ProbeOutcome};
 use crate::upstream::ProxyEnvironment;
 use arc_swap::ArcSwapOption;
+use lanekeeper_model::lease::{ProbeAnswer, ProbeVerdict};
+use lanekeeper_model::spec::FleetProbe;
 use lanekeeper_model::{Advisory, Gateway, LaneName, Override};
 use lanekeeper_serve::Waits;
 use parking_lot::Mutex;
@@ -30,6 +34,7 @@ pub(crate) struct Served {
     metrics: Metrics,
     changed: Arc<Notify>,
     proxies: ProxyEnvironment,
+    leases: Arc<LeaseDesk>,
 }
 
 impl Default for Served {
@@ -40,6 +45,7 @@ impl Default for Served {
             metrics: Metrics::new(),
             changed: Arc::new(Notify::new()),
             proxies: ProxyEnvironment::from_process(),
+            leases: Arc::default(),
         }
     }
 }
@@ -84,6 +90,7 @@ impl Served {
         };
         let snapshot = compile(gateway, applied, previous.as_deref(), &mut live, &wiring);
         announce_credentials(&snapshot, &mut live, now);
+        self.coordinate(gateway, &snapshot);
         live.overrides.apply_to(snapshot.cells(), now);
         self.metrics.set_revision(revision);
         self.snapshot.store(Some(Arc::new(snapshot)));
@@ -113,6 +120,37 @@ impl Served {
         live.overrides.set_advisories(advisories, now);
         if let Some(snapshot) = self.snapshot.load().as_ref() {
             live.overrides.apply_to(snapshot.cells(), now);
+            for lane in live.overrides.unknown_advised(snapshot.cells()) {
+                tracing::info!(%lane, "the fleet warns of a lane that this agent does not have");
+            }
+        }
+    }
+
+    /// The desk for leases of probes.
+    pub(crate) fn leases(&self) -> &Arc<LeaseDesk> {
+        &self.leases
+    }
+
+    /// Hands the control plane's answers about probes to the cells.
+    pub(crate) fn apply_leases(&self, answers: &[ProbeAnswer], verdicts: &[ProbeVerdict]) {
+        if let Some(snapshot) = self.snapshot.load().as_ref() {
+            let cells: Vec<_> = snapshot.cells().map(Arc::clone).collect();
+            leases::answer(&cells, answers, verdicts, clock::now());
+        }
+    }
+
+    /// Says of each cell whether its probes are the fleet's.
+    fn coordinate(&self, gateway: &Gateway, snapshot: &Snapshot) {
+        for lane in &snapshot.lanes {
+            let subject = leases::subject_of(lane);
+            for cell in &lane.cells {
+                let pool = cell.pool().and_then(|pool| gateway.pools.get(pool));
+                let together = pool.is_some_and(|it| it.fleet.probe == FleetProbe::Coordinated);
+                cell.coordinate(together.then(|| Coordinated {
+                    desk: Arc::clone(&self.leases),
+                    subject,
+                }));
+            }
         }
     }
 
@@ -133,7 +171,10 @@ impl Served {
                 live.overrides.apply_to(snapshot.cells(), now);
             }
             drop(live);
-            snapshot.cells().for_each(|cell| cell.end_override(now));
+            for cell in snapshot.cells() {
+                cell.end_override(now);
+                cell.end_advisory(now);
+            }
         }
     }
 
@@ -152,6 +193,10 @@ impl Served {
         }
         if moved {
             announce_credentials(&snapshot, &mut self.live.lock(), clock::now());
+            for lane in &snapshot.lanes {
+                let subject = leases::subject_of(lane);
+                lane.cells.iter().for_each(|cell| cell.set_subject(subject));
+            }
             self.changed.notify_one();
         }
     }

@@ -55,6 +55,9 @@ pub(crate) struct Metrics {
     transitions: Family<TransitionLabels, Counter>,
     trips: Family<CellLabels, Counter>,
     rejects: Family<CellLabels, Counter>,
+    advised: Family<CellLabels, Gauge>,
+    spared: Family<CellLabels, Counter>,
+    canaries: Family<CellLabels, Counter>,
     provider_state: Family<ProviderLabels, Gauge<f64, AtomicU64>>,
     provider_transitions: Family<ProviderTransitionLabels, Counter>,
     provider_trips: Family<ProviderLabels, Counter>,
@@ -67,6 +70,7 @@ pub(crate) struct Metrics {
     first_content_seconds: Histograms,
     overhead_seconds: Histograms,
     disconnects: Family<PoolLabels, Counter>,
+    retry_refusals: Family<PoolLabels, Counter>,
     config_revision: Gauge<u64, AtomicU64>,
     config_rejects: Counter,
     reports: Counter,
@@ -107,6 +111,9 @@ impl Metrics {
             transitions: Default::default(),
             trips: Default::default(),
             rejects: Default::default(),
+            advised: Default::default(),
+            spared: Default::default(),
+            canaries: Default::default(),
             provider_state: Default::default(),
             provider_transitions: Default::default(),
             provider_trips: Default::default(),
@@ -116,6 +123,7 @@ impl Metrics {
             probes: Default::default(),
             queued: Default::default(),
             disconnects: Default::default(),
+            retry_refusals: Default::default(),
             config_revision: Default::default(),
             config_rejects: Default::default(),
             reports: Default::default(),
@@ -136,6 +144,9 @@ impl Metrics {
         add.family("breaker_transitions", "State changes of cells", &self.transitions);
         add.family("breaker_trips", "Changes of cells from closed to open", &self.trips);
         add.family("breaker_rejects", "Requests that found a member refused by its cell", &self.rejects);
+        add.family("advisory_active", "1 while the fleet advises against a member", &self.advised);
+        add.family("advisory_spared_attempts", "Attempts that the fleet's advice kept from a member", &self.spared);
+        add.family("advisory_canaries", "Attempts that found out whether the fleet's advice is wrong", &self.canaries);
         add.family("provider_breaker_state", "0 closed, 0.5 half-open, 1 open; of providers with a breaker of their own", &self.provider_state);
         add.family("provider_breaker_transitions", "State changes of providers' own cells", &self.provider_transitions);
         add.family("provider_breaker_trips", "Changes of providers' own cells from closed to open", &self.provider_trips);
@@ -148,6 +159,7 @@ impl Metrics {
         add.family("time_to_first_content_seconds", "From the request's head to its first content", &self.first_content_seconds);
         add.family("overhead_seconds", "From the request's head to the first attempt's dispatch, body upload excluded", &self.overhead_seconds);
         add.family("client_disconnects", "Callers that left before their answer ended", &self.disconnects);
+        add.family("retry_budget_refusals", "Further attempts that the pool's retry budget did not allow", &self.retry_refusals);
         add.family("config_revision", "The revision that is served", &self.config_revision);
         add.family("config_rejects", "Revisions that were refused", &self.config_rejects);
         add.family("reports", "Reports sent to the control plane", &self.reports);
@@ -170,6 +182,7 @@ impl Metrics {
             first_content_seconds: self.first_content_seconds.get_or_create_owned(&labels),
             overhead_seconds: self.overhead_seconds.get_or_create_owned(&labels),
             disconnects: self.disconnects.get_or_create_owned(&labels),
+            retry_refusals: self.retry_refusals.get_or_create_owned(&labels),
             failovers: Arc::new(LazySeries::new(self.failovers.clone())),
             pool: pool.to_owned(),
         }
@@ -200,6 +213,9 @@ impl Metrics {
             state: self.state.get_or_create_owned(&labels),
             trips: self.trips.get_or_create_owned(&labels),
             rejects: self.rejects.get_or_create_owned(&labels),
+            advised: self.advised.get_or_create_owned(&labels),
+            spared: self.spared.get_or_create_owned(&labels),
+            canaries: self.canaries.get_or_create_owned(&labels),
             failures: LazySeries::new(self.failures.clone()),
             transitions: LazySeries::new(self.transitions.clone()),
             labels,
@@ -240,6 +256,7 @@ impl Metrics {
         self.first_content_seconds.remove(&labels);
         self.overhead_seconds.remove(&labels);
         self.disconnects.remove(&labels);
+        self.retry_refusals.remove(&labels);
         self.queued.remove(&labels);
         handles.failovers.retire();
     }
@@ -264,6 +281,9 @@ impl Metrics {
         self.state.remove(&handles.labels);
         self.trips.remove(&handles.labels);
         self.rejects.remove(&handles.labels);
+        self.advised.remove(&handles.labels);
+        self.spared.remove(&handles.labels);
+        self.canaries.remove(&handles.labels);
         handles.failures.retire();
         handles.transitions.retire();
     }

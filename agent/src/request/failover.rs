@@ -38,6 +38,8 @@ const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
 /// Retry-After when lanes failed this request and none is benched for it: the next request is
 /// tried at once, so there is no reason to keep its caller away for long.
 const RETRY_AFTER_UNBENCHED: Duration = Duration::from_secs(2);
+/// What the answer says of a call whose further attempts the pool's retry budget did not allow.
+const RETRY_BUDGET: &str = "retry_budget";
 /// The backoff between tries on one lane doubles at most this often.
 const MAX_BACKOFF_DOUBLINGS: u32 = 6;
 
@@ -180,6 +182,12 @@ impl Route<'_> {
                 Ok(chosen) => chosen,
                 Err(exhaustion) => return self.give_up(exhaustion, *request),
             };
+            if self.progress.attempts == 0 {
+                self.pool.pay_for_retries(clock::now());
+            } else if !self.may_retry() {
+                drop(chosen);
+                return self.give_up(Exhaustion::default(), *request);
+            }
             if let Some(reason) = self.reason.take() {
                 request.count_failover(reason);
             }
@@ -191,6 +199,16 @@ impl Route<'_> {
                 Step::Next(back) => request = back,
             }
         }
+    }
+
+    /// Whether the pool's budget allows a further attempt. A call that it ends says so.
+    fn may_retry(&mut self) -> bool {
+        let may_retry = self.pool.may_retry(clock::now());
+        if !may_retry {
+            self.progress.degraded = Some(RETRY_BUDGET);
+            tracing::debug!(pool = %self.pool.name, "the retry budget is spent");
+        }
+        may_retry
     }
 
     fn demand(&self, in_turn: bool) -> Demand<'_> {
@@ -257,6 +275,10 @@ impl Route<'_> {
                     request = back;
                     retry
                 }
+            };
+            let retry = match retry {
+                Retry::AtOnce | Retry::AfterBackoff if !self.may_retry() => Retry::Never,
+                retry => retry,
             };
             let again = match retry {
                 Retry::Never => None,

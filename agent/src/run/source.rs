@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use lanekeeper_model::{ConfigSource, Problem};
-use lanekeeper_proto::message::{ABILITY_DRAIN, ABILITY_OVERRIDES, AppliedRevision};
+use lanekeeper_proto::message::{
+    ABILITY_ADVISORIES, ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROBE_LEASES, AppliedRevision,
+};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -137,6 +139,8 @@ impl Prepared {
                             capabilities: vec![
                                 ABILITY_OVERRIDES.to_owned(),
                                 ABILITY_DRAIN.to_owned(),
+                                ABILITY_ADVISORIES.to_owned(),
+                                ABILITY_PROBE_LEASES.to_owned(),
                             ],
                         },
                         self.applied,

@@ -43,6 +43,7 @@ mod queue;
 mod recovery;
 mod refusals;
 mod reload;
+mod retry_budget;
 mod routes;
 mod scenarios;
 mod selection;

@@ -24,6 +24,9 @@ fn advisory(lane: &str, remaining_ms: u64) -> Advisory {
     Advisory {
         pool: None,
         lane: LaneName::from(lane),
+        endpoint: None,
+        evidence_age_ms: 0,
+        agents: 200,
         remaining_ms,
     }
 }

@@ -163,10 +163,15 @@ async fn new_content_of_a_secret_turns_an_auth_failure_into_probe_now() {
 #[tokio::test]
 async fn fields_that_are_not_served_are_refused_by_name() {
     let a = Upstream::start(completion("a")).await;
-    let document = Document::new().lane("a", &a).pool("fleet: {mode: act}");
+    let document = Document::new()
+        .lane("a", &a)
+        .pool("failover: {retry_budget: {scope: fleet}}");
     let problems = lanekeeper_model::document::check_yaml(&document.yaml()).unwrap_err();
     assert_eq!(problems.len(), 1, "{problems:?}");
-    assert!(problems[0].pointer.ends_with("/fleet/mode"), "{problems:?}");
+    assert!(
+        problems[0].pointer.ends_with("/retry_budget/scope"),
+        "{problems:?}"
+    );
     assert_eq!(problems[0].code, "not_served");
 }
 

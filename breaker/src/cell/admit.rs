@@ -98,7 +98,13 @@ impl Cell {
                 }
             }
             Machine::Open { since, until, .. } => {
-                if time >= *until {
+                let awaited = self.holds.soft_park;
+                if time >= *until && awaited.is_ahead_of(time) {
+                    Refusal {
+                        retry_in: Some(awaited.remaining(time)),
+                        reason: RefusalReason::FleetProbe,
+                    }
+                } else if time >= *until {
                     let served = until.saturating_sub(*since);
                     let transition = self.half_open(served, Reason::CooldownEnded, time);
                     if let Some(kind) = self.take_probe_slot(time, lease) {

@@ -44,7 +44,8 @@ impl Deadline {
 /// What keeps callers away from a cell that is closed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Holds {
-    /// The park after a single failure: chosen only when nothing else can be.
+    /// The park after a single failure: chosen only when nothing else can be. An open cell is not
+    /// parked; there it is the wait for the verdict of another agent's probe.
     pub(super) soft_park: Deadline,
     /// The park that a server asked for: refused.
     pub(super) hard_park: Deadline,
@@ -56,6 +57,11 @@ impl Holds {
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         !self.soft_park.is_set() && !self.hard_park.is_set() && !self.advisory.is_set()
+    }
+
+    /// Until when an open cell waits for the verdict of another agent's probe.
+    pub(super) fn verdict(&mut self) -> &mut Deadline {
+        &mut self.soft_park
     }
 
     /// Ends both parks.

@@ -47,10 +47,10 @@ impl Cell {
                         retry_in: Some(self.holds.hard_park.remaining(now)),
                         reason: RefusalReason::Parked,
                     }
-                } else if self.holds.soft_park.is_ahead_of(now)
-                    || self.holds.advisory.is_ahead_of(now)
-                {
+                } else if self.holds.soft_park.is_ahead_of(now) {
                     Selectable::SoftParked
+                } else if self.holds.advisory.is_ahead_of(now) {
+                    Selectable::Advised
                 } else {
                     Selectable::Yes
                 }
@@ -58,6 +58,10 @@ impl Cell {
             Machine::Open { until, .. } if *until > now => Selectable::No {
                 retry_in: Some(left(*until, now)),
                 reason: RefusalReason::Open,
+            },
+            Machine::Open { .. } if self.holds.soft_park.is_ahead_of(now) => Selectable::No {
+                retry_in: Some(self.holds.soft_park.remaining(now)),
+                reason: RefusalReason::FleetProbe,
             },
             Machine::Open { .. } => Selectable::Probe,
             Machine::HalfOpen(probing) => {
@@ -87,7 +91,7 @@ impl Cell {
     }
 
     fn ramped(&self, nanos_since: u64) -> f64 {
-        let ramp = self.policy.ramp.as_secs_f64();
+        let ramp = self.ramp().as_secs_f64();
         let share = Duration::from_nanos(nanos_since).as_secs_f64() / ramp;
         // `min` also turns the NaN of a ramp of no length into the whole weight.
         (RAMP_START + (1.0 - RAMP_START) * share).min(1.0)
@@ -115,7 +119,11 @@ impl Cell {
             hard_park,
             advisory,
         } = self.holds;
-        let parked = soft_park.remaining(time).max(hard_park.remaining(time));
+        let softly = match self.machine {
+            Machine::Closed => soft_park.remaining(time),
+            Machine::Open { .. } | Machine::HalfOpen(_) => Duration::ZERO,
+        };
+        let parked = softly.max(hard_park.remaining(time));
         let matters = self.machine_state() != State::Closed
             || self.streak > 0
             || totals.failed > 0

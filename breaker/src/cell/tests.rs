@@ -1018,7 +1018,7 @@ fn advised_cell_is_chosen_last_but_passes() {
     let mut lane = Lane::new(brittle());
     let until = lane.now + Duration::from_secs(20);
     lane.cell.apply_advisory(Some(until));
-    assert_eq!(lane.view().selectable, Selectable::SoftParked);
+    assert_eq!(lane.view().selectable, Selectable::Advised);
     assert_eq!(
         lane.view().advisory_remaining,
         Some(Duration::from_secs(20))
@@ -1407,7 +1407,7 @@ fn quick_look_and_whole_view_agree_on_what_selection_may_do() {
     let mut advised = Lane::new(brittle());
     let until = Some(advised.now + Duration::from_secs(5));
     advised.cell.apply_advisory(until);
-    agree(&advised, &|quick| quick == Selectable::SoftParked);
+    agree(&advised, &|quick| quick == Selectable::Advised);
     advised.wait(5.0);
     agree(&advised, &|quick| quick == Selectable::Yes);
 

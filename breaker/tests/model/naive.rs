@@ -781,8 +781,10 @@ impl Naive {
             (None, Mode::Enforce, Condition::Closed) => {
                 if self.hard > now {
                     "no"
-                } else if self.soft > now || self.advised.is_some_and(|until| until > now) {
+                } else if self.soft > now {
                     "soft"
+                } else if self.advised.is_some_and(|until| until > now) {
+                    "advised"
                 } else {
                     "yes"
                 }
@@ -806,6 +808,7 @@ impl Naive {
         let real = match shown {
             Selectable::Yes => "yes",
             Selectable::SoftParked => "soft",
+            Selectable::Advised => "advised",
             Selectable::Probe => "probe",
             Selectable::No { .. } => "no",
         };

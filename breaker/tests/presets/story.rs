@@ -205,7 +205,7 @@ impl Story<'_> {
             Step::Pick(when, pick) => {
                 let seen = match self.cell.selectable(self.at(when)) {
                     Selectable::Yes => Pick::Yes,
-                    Selectable::SoftParked => Pick::Last,
+                    Selectable::SoftParked | Selectable::Advised => Pick::Last,
                     Selectable::Probe => Pick::Probe,
                     Selectable::No { .. } => Pick::No,
                 };

@@ -71,6 +71,34 @@ pub(crate) struct CheckArguments {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ReplayArguments {
+    /// A journal, one JSON object a line, as an agent's ops listener has it under /journal; - reads
+    /// standard input
+    pub(crate) file: PathBuf,
+    /// Try this breaker block, YAML or JSON, as a document writes it; without it the default policy
+    #[arg(long, value_name = "FILE", conflicts_with = "document")]
+    pub(crate) breaker: Option<PathBuf>,
+    /// Try the policies that this gateway document gives its pools
+    #[arg(long, value_name = "FILE")]
+    pub(crate) document: Option<PathBuf>,
+    /// Only this pool; "" is the direct route
+    #[arg(long)]
+    pub(crate) pool: Option<String>,
+    /// Only this lane
+    #[arg(long)]
+    pub(crate) lane: Option<String>,
+    /// Search for better thresholds too
+    #[arg(long)]
+    pub(crate) suggest: bool,
+    /// Draw the trade-off of all thresholds of one cell into an SVG file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
+    /// How the result is printed
+    #[arg(short, long, default_value = "table")]
+    pub(crate) output: Format,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct GetArguments {
     /// What to read
     pub(crate) resource: Resource,

@@ -56,6 +56,11 @@ impl ConfigWatch {
         self.epoch.subscribe()
     }
 
+    /// The newest revision of each gateway whose document is known.
+    pub(crate) fn newest(&self) -> Vec<(String, Arc<Target>)> {
+        self.known.lock().newest()
+    }
+
     /// Everything was read once.
     pub(crate) fn is_ready(&self) -> bool {
         !self.epoch.borrow().is_empty()
@@ -211,6 +216,15 @@ impl Entry {
 }
 
 impl Known {
+    /// The newest revision of each gateway whose document is known.
+    pub(crate) fn newest(&self) -> Vec<(String, Arc<Target>)> {
+        let known = self.gateways.iter().filter_map(|(name, entry)| {
+            let newest = Arc::clone(&entry.targets.borrow().as_ref()?.newest);
+            Some((name.clone(), newest))
+        });
+        known.collect()
+    }
+
     /// Follows a gateway for one of its agents; true when a document is to be read for that.
     pub(crate) fn subscribe(
         &mut self,

@@ -13,11 +13,13 @@ use tokio_util::sync::CancellationToken;
 use crate::clock;
 use crate::config::{Config, Timing};
 use crate::enrolment::authorization::Revoked;
+use crate::follow::advice::AdviceWatch;
 use crate::follow::config::ConfigWatch;
 use crate::follow::drains::DrainWatch;
 use crate::follow::overrides::OverrideWatch;
 use crate::hosting::epoch::SessionEpochs;
 use crate::hosting::intake::{FactsSink, LiveSink};
+use crate::hosting::leases::LeaseQueue;
 use crate::hosting::sessions::Sessions;
 use crate::metrics::Metrics;
 use crate::publish::outbox::Outbox;
@@ -36,6 +38,8 @@ pub(crate) struct Core {
     pub(crate) watch: Arc<ConfigWatch>,
     pub(crate) overrides: Arc<OverrideWatch>,
     pub(crate) drains: Arc<DrainWatch>,
+    pub(crate) advice: Arc<AdviceWatch>,
+    pub(crate) leases: LeaseQueue,
     pub(crate) live: Arc<dyn LiveView>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) epochs: Mutex<SessionEpochs>,
@@ -78,6 +82,8 @@ impl Core {
             timing: config.timing.clone(),
             overrides: OverrideWatch::new(store.clone()),
             drains: DrainWatch::new(store.clone()),
+            advice: AdviceWatch::new(config.fresh_windows()),
+            leases: LeaseQueue::default(),
             watch: ConfigWatch::new(store, Arc::clone(&metrics)),
             live,
             sessions,

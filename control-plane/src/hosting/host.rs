@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
 use lanekeeper_proto::Unfit;
-use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, GoodbyeReason, Hello};
+use lanekeeper_proto::message::{
+    FromAgent, FromServer, Goodbye, GoodbyeReason, Hello, ProbeLeaseRequest,
+};
 use lanekeeper_store::AgentFacts;
 use tonic::Status;
 
@@ -35,6 +37,8 @@ pub(crate) trait Surroundings {
     );
     /// Stops keeping the agent's record.
     fn release(&mut self, key: &Key);
+    /// Asks leases of probes for the agent, or gives them back.
+    fn lease(&mut self, key: Key, request: ProbeLeaseRequest);
     /// Takes the record of an agent that lost its authorization out of the live view.
     fn forget(&mut self, key: &Key);
     /// How often agents should report now.
@@ -85,6 +89,8 @@ impl Host {
             head: admitted.head,
             target: targets.map(|it| Arc::clone(it.of(&hello.name, &hello.labels))),
             overrides: follows.overrides.borrow_and_update().clone(),
+            advice: follows.advice.borrow_and_update().clone(),
+            identity: admitted.authorization.identity().map(|it| it.id.clone()),
             now,
             now_ms,
         };
@@ -154,6 +160,14 @@ impl Host {
                 let overrides = follows.overrides.borrow_and_update().clone();
                 self.session.set_overrides(overrides, now, now_ms)
             }
+            News::Advice => {
+                let advice = follows.advice.borrow_and_update().clone();
+                self.session.set_advice(advice, now).into_iter().collect()
+            }
+            News::Leases => {
+                let lease = self.entered.take_leases();
+                self.session.pass_leases(lease).into_iter().collect()
+            }
             News::Drains => {
                 let instance = &self.session.record().instance;
                 let drains = follows.drains.borrow_and_update();
@@ -204,8 +218,10 @@ impl Host {
         tokio::select! {
             Ok(()) = wait(&mut follows.targets) => News::Targets,
             Ok(()) = wait(&mut follows.overrides) => News::Overrides,
+            Ok(()) = wait(&mut follows.advice) => News::Advice,
             Ok(()) = wait(&mut follows.drains) => News::Drains,
             _ = self.authorization.lost() => News::AuthorizationLost,
+            Ok(()) = wait(&mut self.entered.leases) => News::Leases,
             Ok(()) = wait(&mut self.entered.copied) => News::Duplicate,
             () = follows.closing.cancelled() => News::Shutdown,
             () = self.entered.replaced.cancelled() => News::Replaced,
@@ -226,6 +242,11 @@ impl Host {
                 follows.overrides.has_changed().unwrap_or(false),
                 News::Overrides,
             ),
+            (
+                self.entered.leases.has_changed().unwrap_or(false),
+                News::Leases,
+            ),
+            (follows.advice.has_changed().unwrap_or(false), News::Advice),
             (follows.drains.has_changed().unwrap_or(false), News::Drains),
             (self.authorization.check().is_err(), News::AuthorizationLost),
             (
@@ -286,6 +307,7 @@ impl Host {
                     let identity = self.authorization.identity().map(|it| it.id.as_str());
                     around.put_facts(key(), facts(record, identity, self.heard_ms));
                 }
+                Effect::Leases(request) => around.lease(key(), request),
                 Effect::Reported(_) => self.entered.note_heard(),
                 Effect::Traffic { pools, over } => {
                     around.add_traffic(&record.gateway, &pools, over);

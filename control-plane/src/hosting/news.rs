@@ -17,6 +17,10 @@ pub enum News {
     Targets,
     /// The overrides of the gateway have changed.
     Overrides,
+    /// What the fleet advises has changed, or is confirmed.
+    Advice,
+    /// There are answers about probes.
+    Leases,
     /// The list of agents that are out of service has changed.
     Drains,
     /// The agent's certificate no longer counts.
@@ -36,6 +40,7 @@ pub enum News {
 pub(crate) struct Subscriptions {
     pub(crate) targets: watch::Receiver<Option<Arc<Targets>>>,
     pub(crate) overrides: Subscription,
+    pub(crate) advice: crate::follow::advice::Subscription,
     pub(crate) drains: watch::Receiver<Option<Drained>>,
     pub(crate) control_epoch: watch::Receiver<String>,
     /// Cancelled when sessions must say goodbye.

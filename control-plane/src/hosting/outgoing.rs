@@ -1,13 +1,19 @@
 //! The bounded queue of one session: one slot for each kind of message, the newest of a kind
-//! replacing the one that still waits. A slow reader therefore costs six messages at most.
+//! replacing the one that still waits. A slow reader therefore costs eight messages at most.
 
-use lanekeeper_proto::message::{ConfigPush, FromServer, Goodbye, Overrides, ReportAck, Welcome};
+use lanekeeper_model::Advisory;
+use lanekeeper_proto::limits::PROBE_LEASES_MAX;
+use lanekeeper_proto::message::{
+    ConfigPush, FromServer, Goodbye, Overrides, ProbeLease, ReportAck, Welcome,
+};
 
 /// Messages that wait for room on the stream.
 #[derive(Debug, Default)]
 pub(crate) struct Outgoing {
     welcome: Option<Welcome>,
     overrides: Option<Overrides>,
+    advisories: Option<Vec<Advisory>>,
+    leases: Option<ProbeLease>,
     drain: Option<bool>,
     push: Option<ConfigPush>,
     ack: Option<ReportAck>,
@@ -21,10 +27,22 @@ impl Outgoing {
             FromServer::Welcome(welcome) => self.welcome = Some(welcome),
             FromServer::ConfigPush(push) => self.push = Some(push),
             FromServer::Overrides(overrides) => self.overrides = Some(overrides),
+            FromServer::ProbeLeases(lease) => self.add_leases(lease),
+            FromServer::Advisories(advisories) => self.advisories = Some(advisories),
             FromServer::Drain(active) => self.drain = Some(active),
             FromServer::ReportAck(ack) => self.acknowledge(ack),
             FromServer::Goodbye(goodbye) => self.goodbye = Some(goodbye),
         }
+    }
+
+    /// Answers about probes are kept beside those that wait, up to what one message holds: an agent
+    /// that misses one probes by itself.
+    fn add_leases(&mut self, lease: ProbeLease) {
+        let waiting = self.leases.get_or_insert_default();
+        waiting.answers.extend(lease.answers);
+        waiting.verdicts.extend(lease.verdicts);
+        waiting.answers.truncate(PROBE_LEASES_MAX);
+        waiting.verdicts.truncate(PROBE_LEASES_MAX);
     }
 
     /// An acknowledgement covers all before it, so a repeated report must not hide a newer; what a
@@ -49,6 +67,8 @@ impl Outgoing {
         welcome
             .or_else(|| self.ack.take().map(FromServer::ReportAck))
             .or_else(|| self.overrides.take().map(FromServer::Overrides))
+            .or_else(|| self.leases.take().map(FromServer::ProbeLeases))
+            .or_else(|| self.advisories.take().map(FromServer::Advisories))
             .or_else(|| self.drain.take().map(FromServer::Drain))
             .or_else(|| self.push.take().map(FromServer::ConfigPush))
             .or_else(|| self.goodbye.take().map(FromServer::Goodbye))
@@ -58,6 +78,8 @@ impl Outgoing {
     pub(crate) fn is_empty(&self) -> bool {
         self.welcome.is_none()
             && self.overrides.is_none()
+            && self.leases.is_none()
+            && self.advisories.is_none()
             && self.drain.is_none()
             && self.push.is_none()
             && self.ack.is_none()

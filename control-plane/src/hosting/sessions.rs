@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use lanekeeper_model::lease::{ProbeAnswer, ProbeVerdict};
+use lanekeeper_proto::limits::PROBE_LEASES_MAX;
+use lanekeeper_proto::message::ProbeLease;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +26,7 @@ struct Slot {
     /// The agent at the other end has reported, so it knows its session epoch.
     heard: Arc<AtomicBool>,
     copied: watch::Sender<()>,
+    leases: watch::Sender<ProbeLease>,
 }
 
 /// Another process holds a living session under the same instance.
@@ -39,6 +43,9 @@ pub(crate) struct Entered {
     pub(crate) replaced: CancellationToken,
     /// Changes when a copy of the agent was turned away, here or elsewhere.
     pub(crate) copied: watch::Receiver<()>,
+    /// Answers about probes that the session has not taken.
+    pub(crate) leases: watch::Receiver<ProbeLease>,
+    lease_answers: watch::Sender<ProbeLease>,
     heard: Arc<AtomicBool>,
 }
 
@@ -59,11 +66,13 @@ impl Sessions {
     ) -> Result<Entered, Duplicate> {
         let (replaced, heard) = (CancellationToken::new(), Arc::<AtomicBool>::default());
         let (sender, copied) = watch::channel(());
+        let (lease_answers, leases) = watch::channel(ProbeLease::default());
         let slot = Slot {
             session_epoch,
             replaced: replaced.clone(),
             heard: Arc::clone(&heard),
             copied: sender,
+            leases: lease_answers.clone(),
         };
         let mut open = self.open.lock();
         if open.get(&key).is_some_and(|earlier| {
@@ -82,6 +91,8 @@ impl Sessions {
             session_epoch,
             replaced,
             copied,
+            leases,
+            lease_answers,
             heard,
         })
     }
@@ -92,6 +103,32 @@ impl Sessions {
     pub(crate) fn note_duplicate(&self, key: &Key) {
         if let Some(slot) = self.open.lock().get(key) {
             slot.copied.send_replace(());
+        }
+    }
+
+    /// Hands an answer about probes to a session.
+    pub(crate) fn answer_lease(&self, key: &Key, answer: ProbeAnswer) {
+        if let Some(slot) = self.open.lock().get(key) {
+            slot.leases.send_modify(|waiting| {
+                if waiting.answers.len() < PROBE_LEASES_MAX {
+                    waiting.answers.push(answer);
+                }
+            });
+        }
+    }
+
+    /// Tells one session of a verdict, or all of a gateway.
+    pub(crate) fn tell_verdict(&self, gateway: &str, instance: Option<&str>, it: &ProbeVerdict) {
+        let open = self.open.lock();
+        let meant = open.iter().filter(|((of, name), _)| {
+            of == gateway && instance.is_none_or(|instance| instance == name)
+        });
+        for (_, slot) in meant {
+            slot.leases.send_modify(|waiting| {
+                if waiting.verdicts.len() < PROBE_LEASES_MAX {
+                    waiting.verdicts.push(it.clone());
+                }
+            });
         }
     }
 
@@ -116,6 +153,18 @@ impl Entered {
     /// The agent instance.
     pub(crate) fn key(&self) -> &Key {
         &self.key
+    }
+
+    /// Takes the answers about probes.
+    pub(crate) fn take_leases(&mut self) -> ProbeLease {
+        // First, so that what comes meanwhile is news again.
+        self.leases.mark_unchanged();
+        let mut taken = ProbeLease::default();
+        self.lease_answers.send_if_modified(|waiting| {
+            taken = std::mem::take(waiting);
+            false
+        });
+        taken
     }
 
     /// Notes that the agent has reported in this session.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
-use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, Hello};
+use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, Hello, ProbeLeaseRequest};
 use lanekeeper_proto::wire;
 use lanekeeper_store::AgentFacts;
 use tokio::sync::mpsc;
@@ -143,6 +143,7 @@ async fn converse(
         subscriptions: Subscriptions {
             targets: subscription.targets,
             overrides: core.overrides.subscribe(&hello.gateway),
+            advice: core.advice.subscribe(&hello.gateway),
             drains: core.drains.subscribe(),
             control_epoch,
             closing: core.closing.clone(),
@@ -264,6 +265,10 @@ impl Surroundings for Around<'_> {
         self.core.records.release(key);
     }
 
+    fn lease(&mut self, key: Key, request: ProbeLeaseRequest) {
+        self.core.leases.put(key, request);
+    }
+
     fn forget(&mut self, key: &Key) {
         // There is no runtime left when a task is dropped with it.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
@@ -300,7 +305,7 @@ impl Surroundings for Around<'_> {
             Effect::Obeyed { took } => metrics.obeyed(*took),
             Effect::Reported(reported) => metrics.reported(*reported),
             Effect::Close => self.trace.closes(),
-            Effect::Record { .. } | Effect::Facts | Effect::Traffic { .. } => {}
+            Effect::Record { .. } | Effect::Facts | Effect::Traffic { .. } | Effect::Leases(_) => {}
         }
     }
 }

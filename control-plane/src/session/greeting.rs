@@ -58,6 +58,7 @@ pub(crate) fn first(message: Result<FromAgent, Unfit>) -> Result<Hello, Fault> {
             FromAgent::ConfigResult(_)
             | FromAgent::Report(_)
             | FromAgent::OverridesResult(_)
+            | FromAgent::ProbeLeases(_)
             | FromAgent::Bye(_),
         ) => Err(Fault::Unannounced),
         Err(unfit) if unfit.report_seq.is_some() => Err(Fault::Unannounced),

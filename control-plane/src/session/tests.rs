@@ -31,6 +31,8 @@ impl Bench {
 
     fn open(&self, hello: Hello, target: Option<Arc<Target>>) -> (Session, Vec<Effect>) {
         let opening = Opening {
+            advice: None,
+            identity: None,
             session_epoch: 7,
             control_epoch: EPOCH.to_owned(),
             head: target.as_ref().map(|target| target.revision),
@@ -156,6 +158,7 @@ fn cell(state: CellState) -> CellReport {
         cause: None,
         override_action: None,
         advisory: false,
+        advisory_spared: 0,
     }
 }
 

@@ -264,6 +264,7 @@ fn open_cell(lane: &str) -> CellReport {
         cause: None,
         override_action: None,
         advisory: false,
+        advisory_spared: 0,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Which cells a revision has: read and validated once, stored while it matters.
 
-use lanekeeper_model::fleet::GatewayCells;
+use lanekeeper_model::fleet::{AdviceRules, GatewayCells};
 use lanekeeper_model::ids::CellName;
 use lanekeeper_model::{AgentRecord, GatewayName};
 use lanekeeper_store::ConfigStore;
@@ -12,11 +12,13 @@ use std::sync::Arc;
 const MAX_OLD_REVISIONS: usize = 64;
 
 type Key = (GatewayName, u64);
+/// A revision's cells, and how its agents warn each other.
+type Known = (Vec<CellName>, AdviceRules);
 
 /// The cells of revisions that are current or still served.
 #[derive(Default)]
 pub(super) struct RevisionCells {
-    known: BTreeMap<Key, Vec<CellName>>,
+    known: BTreeMap<Key, Known>,
 }
 
 impl RevisionCells {
@@ -53,11 +55,12 @@ impl RevisionCells {
                 .get(&key.0)
                 .is_some_and(|(revision, _)| *revision == key.1);
             // An unknown old revision is left out: the view then assumes the current cells.
-            if let Some(known) = of_revision.or_else(|| is_current.then(Vec::new)) {
+            if let Some((known, rules)) = of_revision.or_else(|| is_current.then(Known::default)) {
                 cells.push(GatewayCells {
                     name: key.0,
                     revision: key.1,
                     cells: known,
+                    rules,
                 });
             }
         }
@@ -65,7 +68,7 @@ impl RevisionCells {
     }
 }
 
-async fn read(store: &ConfigStore, (gateway, number): &Key) -> Option<Vec<CellName>> {
+async fn read(store: &ConfigStore, (gateway, number): &Key) -> Option<Known> {
     let revision = match store.revision(gateway, *number).await {
         Ok(revision) => revision?,
         Err(error) => {
@@ -76,11 +79,14 @@ async fn read(store: &ConfigStore, (gateway, number): &Key) -> Option<Vec<CellNa
     let checked =
         tokio::task::spawn_blocking(move || lanekeeper_model::check_json(&revision.document)).await;
     match checked {
-        Ok(Ok(checked)) => Some(checked.gateway.cells()),
+        Ok(Ok(checked)) => {
+            let gateway = &checked.gateway;
+            Some((gateway.cells(), AdviceRules::of(gateway)))
+        }
         Ok(Err(_)) => {
             // Written past the API. Agents refuse it, and their reports name the cells they have.
             tracing::warn!(%gateway, revision = number, "a stored document has errors");
-            Some(Vec::new())
+            Some(Known::default())
         }
         Err(error) => {
             tracing::error!(%error, %gateway, revision = number, "validation failed");

@@ -5,6 +5,7 @@
 //! is then one pass over numbers that lie side by side, whatever the number of cells and agents, and
 //! answering a query is a choice among finished rows that touches no agent at all.
 
+mod advice;
 mod detail;
 mod fold;
 mod folded;
@@ -15,9 +16,11 @@ mod sum;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
+pub use self::advice::AdviceWindows;
 pub use self::folded::FoldedFleet;
 use self::packed::{Causes, Cells, Mention, Names};
 use self::pools::PackedPools;
+use super::advice::AdviceRules;
 use super::record::AgentRecord;
 use super::view::GatewayCells;
 use crate::ids::{CellOwner, GatewayName, PoolName, ProviderName};
@@ -98,6 +101,8 @@ struct Configured {
     revisions: BTreeMap<u64, BTreeSet<CellOwner>>,
     /// The pools of each revision.
     pools: BTreeMap<u64, BTreeSet<PoolName>>,
+    /// How the agents of the current revision warn each other.
+    rules: AdviceRules,
 }
 
 impl Configured {
@@ -119,6 +124,7 @@ impl Configured {
             return;
         }
         self.current = Some(cells.revision);
+        self.rules = cells.rules.clone();
         self.providers.clear();
         for cell in &cells.cells {
             self.providers.insert(cell.owner(), cell.provider.clone());
@@ -232,6 +238,7 @@ impl GatewayIndex {
                 state: cell.state,
                 is_forced_open: cell.is_forced_open(),
                 advisory: cell.advisory,
+                spared: cell.advisory_spared,
                 reopens: cell.reopens,
                 trips: cell.trips,
                 state_age_ms: cell.state_age_ms,

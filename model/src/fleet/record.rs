@@ -33,6 +33,9 @@ pub struct AgentRecord {
     pub instance: String,
     /// The agent's name.
     pub name: String,
+    /// The identity it proved; `None` where sessions carry none.
+    #[serde(default)]
+    pub identity: Option<String>,
     /// The agent's labels.
     #[serde(default)]
     pub labels: BTreeMap<String, String>,
@@ -105,6 +108,12 @@ pub struct HeldOverrides {
 }
 
 impl AgentRecord {
+    /// Whose vote its reports are: one for each identity, whatever the number of its processes.
+    /// Without identities the name takes their place.
+    pub fn voter(&self) -> &str {
+        self.identity.as_deref().unwrap_or(&self.name)
+    }
+
     /// When it last gave a sign: its latest report, or else the start of its session.
     pub fn last_sign_ms(&self) -> u64 {
         self.report_received_ms.unwrap_or(self.connected_ms)

@@ -22,6 +22,7 @@ fn agent(name: &str, report_age_ms: u64, cells: Vec<CellReport>) -> AgentRecord 
         instance: format!("{name}-1"),
         name: name.to_owned(),
         labels: Default::default(),
+        identity: None,
         version: "0.1.0".to_owned(),
         session_epoch: 1,
         seq: 1,
@@ -61,6 +62,7 @@ fn cell(lane: &str, state: CellState) -> CellReport {
         cause: None,
         override_action: None,
         advisory: false,
+        advisory_spared: 0,
     }
 }
 
@@ -76,6 +78,7 @@ fn edge(revision: u64, lanes: &[&str]) -> GatewayCells {
                 provider: ProviderName::from("p"),
             })
             .collect(),
+        rules: Default::default(),
     }
 }
 
@@ -162,7 +165,11 @@ fn the_view_is_the_json_of_the_api() {
                 "cause": {"kind": "transient", "status": 529, "count": 24},
                 "opened_for_secs": 83.2, "flaps": 2, "next_probe_in_secs": 4.1, "trips": 6,
                 "override": null,
-                "advisory": {"active": true, "expires_in_secs": null},
+                "advisory": {
+                    "active": true, "expires_in_secs": null, "agents": 2, "mode": null,
+                    "withheld": null, "advised_for_secs": null, "open_agents": 0,
+                    "spared_attempts": 0, "late_agents": 0, "late_attempts": 0,
+                },
                 "by_agent": [
                     {"agent": "n1", "instance": "n1-1", "state": "open", "age_secs": 3.0,
                      "cooldown_remaining_secs": 11.2},
@@ -672,6 +679,7 @@ fn any_cell() -> impl Strategy<Value = CellReport> {
                 parked_remaining_ms: cooldown % 9_000,
                 trips,
                 advisory,
+                advisory_spared: 0,
                 cause: cause.map(|(status, count)| CauseReport {
                     kind: "status".to_owned(),
                     status: Some(500 + status),

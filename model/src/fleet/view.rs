@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::advice::{AdviceRules, Withheld};
 use super::pool_view::UnusableView;
 use crate::ids::{CellName, CellOwner, GatewayName, LaneName, PoolName, ProviderName};
+use crate::spec::FleetMode;
 use crate::usability::{Reasons, UnusableReason};
 
 /// The cells one revision of a gateway has.
@@ -11,7 +13,7 @@ use crate::usability::{Reasons, UnusableReason};
 /// Pass the current revision of each gateway. Pass older ones too, where agents still serve them,
 /// and the view knows which cells those agents have at all; an agent on a revision that is not
 /// passed is taken to have every cell of the current one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct GatewayCells {
     /// The gateway.
     pub name: GatewayName,
@@ -19,6 +21,8 @@ pub struct GatewayCells {
     pub revision: u64,
     /// Its cells, as [`crate::Gateway::cells`] lists them.
     pub cells: Vec<CellName>,
+    /// How its agents warn each other.
+    pub rules: AdviceRules,
 }
 
 /// What to show. The default shows every cell that is not known to be closed and usable on every
@@ -166,7 +170,7 @@ pub struct CellView {
     /// The override that is active on most agents.
     #[serde(rename = "override")]
     pub override_: Option<OverrideView>,
-    /// The fleet's advisory, when in force somewhere.
+    /// The fleet's advisory, when enough agents hold the cell open or it is in force somewhere.
     pub advisory: Option<AdvisoryView>,
     /// Each agent that reports something other than plainly closed and usable, and each silent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -237,13 +241,32 @@ pub struct OverrideView {
     pub expires_in_secs: Option<f64>,
 }
 
-/// The fleet's advisory.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+/// The fleet's advisory: that enough agents hold a cell open, and what the others make of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
 pub struct AdvisoryView {
-    /// In force somewhere.
+    /// In force on some agent.
     pub active: bool,
     /// Seconds until it ends, where known.
     pub expires_in_secs: Option<f64>,
+    /// Agents on which it is in force.
+    pub agents: u64,
+    /// `act`: it is sent. `observe`: it is only shown. Null when the quorum no longer stands.
+    pub mode: Option<FleetMode>,
+    /// Why nobody is warned although the quorum stands.
+    pub withheld: Option<Withheld>,
+    /// Seconds since enough agents have held the cell open.
+    pub advised_for_secs: Option<f64>,
+    /// Agents that hold it open for a cause that is not their own.
+    pub open_agents: u64,
+    /// Attempts that selection has kept from the lane because of it, over the agents on which it is
+    /// in force.
+    pub spared_attempts: u64,
+    /// Agents that opened the cell after there was time to warn them: those that advice sent would
+    /// have spared.
+    pub late_agents: u64,
+    /// Failures that those met.
+    pub late_attempts: u64,
 }
 
 /// One agent's state of one cell.

@@ -272,9 +272,9 @@ pub enum FleetMode {
 #[serde(rename_all = "snake_case")]
 pub enum FleetProbe {
     /// One agent for the fleet.
-    #[default]
     Coordinated,
     /// Each agent for itself.
+    #[default]
     Local,
 }
 

@@ -17,14 +17,12 @@ struct Unserved {
 enum Values {
     /// These texts.
     Texts(&'static [&'static str]),
-    /// Any number.
-    Numbers,
     /// A list of more than one.
     Several,
 }
 
 /// What is refused. A default is never on the list, because a document without the field must pass;
-/// it then means what the build does, such as probes that each agent makes for itself.
+/// it then means what the build does.
 const UNSERVED: &[Unserved] = &[
     Unserved {
         path: &["providers", "*", "api_key"],
@@ -35,16 +33,8 @@ const UNSERVED: &[Unserved] = &[
         values: Values::Texts(&["google", "aws"]),
     },
     Unserved {
-        path: &["pools", "*", "failover", "retry_budget", "ratio"],
-        values: Values::Numbers,
-    },
-    Unserved {
-        path: &["pools", "*", "fleet", "mode"],
-        values: Values::Texts(&["act"]),
-    },
-    Unserved {
-        path: &["pools", "*", "fleet", "probe"],
-        values: Values::Texts(&["coordinated"]),
+        path: &["pools", "*", "failover", "retry_budget", "scope"],
+        values: Values::Texts(&["fleet"]),
     },
 ];
 
@@ -79,7 +69,6 @@ impl Values {
     fn hold(&self, value: &Value) -> bool {
         match self {
             Self::Texts(texts) => value.as_str().is_some_and(|text| texts.contains(&text)),
-            Self::Numbers => value.is_number(),
             Self::Several => value.as_array().is_some_and(|list| list.len() > 1),
         }
     }

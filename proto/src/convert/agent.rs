@@ -9,6 +9,7 @@ use crate::error::{Unfit, WireError};
 use crate::limits::{CAPABILITIES_MAX, LABELS_MAX, PROBLEMS_MAX};
 use crate::message::{
     AppliedRevision, Bye, ConfigOutcome, ConfigResult, FromAgent, Hello, OverridesResult,
+    ProbeLeaseRequest,
 };
 use crate::wire;
 use crate::wire::agent_message::Message;
@@ -46,6 +47,11 @@ impl TryFrom<wire::AgentMessage> for FromAgent {
             Message::Bye(bye) => Ok(Self::Bye(Bye {
                 reason: text(bye.reason, "bye.reason")?,
             })),
+            Message::ProbeLeaseRequest(request) => {
+                let request = ProbeLeaseRequest::try_from(request)
+                    .map_err(|error| error.within("probe_lease_request"))?;
+                Ok(Self::ProbeLeases(request))
+            }
             Message::OverridesResult(result) => {
                 let result = OverridesResult::try_from(result)
                     .map_err(|error| error.within("overrides_result"))?;
@@ -62,6 +68,7 @@ impl From<FromAgent> for wire::AgentMessage {
             FromAgent::ConfigResult(result) => Message::ConfigResult(result.into()),
             FromAgent::Report(report) => Message::Report(report.into()),
             FromAgent::Bye(bye) => Message::Bye(wire::Bye { reason: bye.reason }),
+            FromAgent::ProbeLeases(request) => Message::ProbeLeaseRequest(request.into()),
             FromAgent::OverridesResult(result) => Message::OverridesResult(result.into()),
         };
         Self {

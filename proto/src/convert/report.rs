@@ -111,6 +111,7 @@ impl TryFrom<wire::Cell> for CellReport {
                 .map(|action| name(action, "override_action"))
                 .transpose()?,
             advisory: cell.advisory,
+            advisory_spared: cell.advisory_spared,
         })
     }
 }
@@ -144,6 +145,7 @@ impl From<CellReport> for wire::Cell {
             }),
             override_action: cell.override_action,
             advisory: cell.advisory,
+            advisory_spared: cell.advisory_spared,
         }
     }
 }

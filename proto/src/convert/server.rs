@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use super::advisories::{entries, wire_entries};
 use super::bounds::{at_most, millis, name, required, text};
 use crate::error::WireError;
 use crate::limits::{CAPABILITIES_MAX, DOCUMENT_BYTES_MAX};
 use crate::message::{
-    ConfigPush, FromServer, Goodbye, GoodbyeReason, Limits, Overrides, ReportAck, Welcome,
+    ConfigPush, FromServer, Goodbye, GoodbyeReason, Limits, Overrides, ProbeLease, ReportAck,
+    Welcome,
 };
 use crate::wire;
 use crate::wire::server_message::Message;
@@ -29,6 +31,12 @@ impl TryFrom<wire::ServerMessage> for FromServer {
                 .map(Self::Goodbye)
                 .map_err(|error| error.within("goodbye")),
             Message::Drain(drain) => Ok(Self::Drain(drain.active)),
+            Message::Advisories(advisories) => entries(advisories)
+                .map(Self::Advisories)
+                .map_err(|error| error.within("advisories")),
+            Message::ProbeLease(lease) => ProbeLease::try_from(lease)
+                .map(Self::ProbeLeases)
+                .map_err(|error| error.within("probe_lease")),
             Message::Overrides(overrides) => Overrides::try_from(overrides)
                 .map(Self::Overrides)
                 .map_err(|error| error.within("overrides")),
@@ -44,6 +52,8 @@ impl From<FromServer> for wire::ServerMessage {
             FromServer::ReportAck(ack) => Message::ReportAck(ack.into()),
             FromServer::Goodbye(goodbye) => Message::Goodbye(goodbye.into()),
             FromServer::Overrides(overrides) => Message::Overrides(overrides.into()),
+            FromServer::Advisories(entries) => Message::Advisories(wire_entries(entries)),
+            FromServer::ProbeLeases(lease) => Message::ProbeLease(lease.into()),
             FromServer::Drain(active) => Message::Drain(wire::Drain { active }),
         };
         Self {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use lanekeeper_model::lease::{ProbeAnswer, ProbeAsk, ProbeVerdict, ProbedLane};
 use lanekeeper_model::{
-    CauseReport, CellReport, CellState, ConfigSource, Override, OverrideAction, Problem, Report,
-    Totals,
+    Advisory, CauseReport, CellReport, CellState, ConfigSource, Override, OverrideAction, Problem,
+    Report, Totals,
 };
 use proptest::prelude::*;
 use prost::Message as _;
@@ -91,6 +92,7 @@ fn report() -> Report {
                 }),
                 override_action: Some("drain".into()),
                 advisory: true,
+                advisory_spared: 0,
             },
             CellReport {
                 pool: "".into(),
@@ -110,6 +112,7 @@ fn report() -> Report {
                 cause: None,
                 override_action: None,
                 advisory: false,
+                advisory_spared: 0,
             },
         ],
         totals: Totals {
@@ -164,6 +167,78 @@ fn report_with_open_age() -> Report {
     report
 }
 
+/// A report of what advisories spared.
+fn report_with_spared_attempts() -> Report {
+    let mut report = report();
+    report.cells[0].advisory_spared = 41;
+    report
+}
+
+fn probed_lane(endpoint: Option<&str>) -> ProbedLane {
+    ProbedLane {
+        lane: "sonnet".into(),
+        endpoint: endpoint.map(Into::into),
+    }
+}
+
+/// A success and a failure.
+fn probe_verdicts() -> Vec<ProbeVerdict> {
+    let succeeded = ProbeVerdict {
+        lane: probed_lane(None),
+        subject: u64::MAX,
+        failure: None,
+        age_ms: 340,
+        next_ms: 0,
+    };
+    let failed = ProbeVerdict {
+        lane: probed_lane(Some("embeddings")),
+        failure: Some(CauseReport {
+            kind: "status".into(),
+            status: Some(503),
+            count: 1,
+        }),
+        next_ms: 30_000,
+        ..succeeded.clone()
+    };
+    vec![succeeded, failed]
+}
+
+fn probe_lease_request() -> ProbeLeaseRequest {
+    ProbeLeaseRequest {
+        asks: vec![ProbeAsk {
+            lane: probed_lane(None),
+            ttl_ms: 15_000,
+        }],
+        verdicts: probe_verdicts(),
+        returned: vec![probed_lane(Some("chat"))],
+    }
+}
+
+fn probe_lease() -> ProbeLease {
+    let answer = |granted| ProbeAnswer {
+        lane: probed_lane(None),
+        granted,
+        remaining_ms: 9_000,
+    };
+    ProbeLease {
+        answers: vec![answer(true), answer(false)],
+        verdicts: probe_verdicts(),
+    }
+}
+
+/// One advisory of each reach.
+fn advisories() -> Vec<Advisory> {
+    let advisory = |pool: &str, endpoint: Option<&str>| Advisory {
+        pool: Some(pool.into()),
+        lane: "sonnet".into(),
+        endpoint: endpoint.map(Into::into),
+        remaining_ms: 30_000,
+        evidence_age_ms: 1_234,
+        agents: 40,
+    };
+    vec![advisory("chat", None), advisory("", Some("embeddings"))]
+}
+
 /// One override of each action and each reach.
 fn overrides() -> Vec<Override> {
     let override_ = |id: &str, pool: Option<&str>, action, remaining_ms| Override {
@@ -206,6 +281,14 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         (
             "report_with_pools",
             FromAgent::Report(pools::report_with_pools()),
+        ),
+        (
+            "probe_lease_request",
+            FromAgent::ProbeLeases(probe_lease_request()),
+        ),
+        (
+            "report_with_spared_attempts",
+            FromAgent::Report(report_with_spared_attempts()),
         ),
         (
             "bye",
@@ -266,6 +349,8 @@ fn from_server() -> Vec<(&'static str, FromServer)> {
             }),
         ),
         ("drain", FromServer::Drain(true)),
+        ("advisories", FromServer::Advisories(advisories())),
+        ("probe_lease", FromServer::ProbeLeases(probe_lease())),
         (
             "overrides",
             FromServer::Overrides(Overrides {

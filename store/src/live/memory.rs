@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use lanekeeper_model::lease::{LeaseBoard, LeaseKey, Leased, ProbeVerdict};
 use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_model::{AgentRecord, GatewayName};
 use tokio::sync::broadcast;
@@ -12,6 +13,7 @@ use tokio::sync::broadcast;
 use super::{
     Changes, Cursor, HINTS_MAX, Hint, LiveView, Put, RECORD_TTL, SeenShare, Share, order_of,
 };
+use crate::clock;
 use crate::error::Error;
 
 /// Forgotten agents that readers are told of one by one; one that missed more reads everything.
@@ -27,6 +29,8 @@ pub struct MemoryLive {
     shelves: Mutex<Shelves>,
     hints: broadcast::Sender<Hint>,
     ttl_ms: u64,
+    leases: Mutex<LeaseBoard>,
+    origin: Instant,
 }
 
 #[derive(Debug, Default)]
@@ -73,7 +77,16 @@ impl MemoryLive {
             shelves: Mutex::default(),
             hints: broadcast::Sender::new(HINTS_MAX),
             ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
+            leases: Mutex::default(),
+            origin: clock::instant(),
         }
+    }
+
+    fn leases(&self) -> (MutexGuard<'_, LeaseBoard>, Duration) {
+        let now = clock::instant().saturating_duration_since(self.origin);
+        // As above.
+        let board = self.leases.lock();
+        (board.unwrap_or_else(PoisonError::into_inner), now)
     }
 
     fn shelves(&self) -> MutexGuard<'_, Shelves> {
@@ -249,6 +262,26 @@ impl LiveView for MemoryLive {
 
     fn subscribe(&self) -> broadcast::Receiver<Hint> {
         self.hints.subscribe()
+    }
+
+    async fn lease(&self, key: &LeaseKey, holder: &str, ttl: Duration) -> Result<Leased, Error> {
+        let (mut board, now) = self.leases();
+        Ok(board.ask(key, holder, ttl, now))
+    }
+
+    async fn settle_lease(
+        &self,
+        key: &LeaseKey,
+        holder: &str,
+        verdict: Option<&ProbeVerdict>,
+    ) -> Result<bool, Error> {
+        let (mut board, now) = self.leases();
+        Ok(board.settle(key, holder, verdict, now))
+    }
+
+    async fn probe_verdict(&self, key: &LeaseKey) -> Result<Option<ProbeVerdict>, Error> {
+        let (board, now) = self.leases();
+        Ok(board.verdict(key, now))
     }
 
     async fn ping(&self) -> Result<(), Error> {

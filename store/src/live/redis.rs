@@ -10,6 +10,7 @@
 //! for as long as it takes, and subscribes again; hints sent meanwhile are lost.
 
 mod changes;
+mod leases;
 mod shares;
 mod traffic;
 
@@ -19,6 +20,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use lanekeeper_model::AgentRecord;
+use lanekeeper_model::lease::{LeaseKey, Leased, ProbeVerdict};
 use lanekeeper_model::traffic::ReplicaTraffic;
 use redis::aio::{ConnectionManager, ConnectionManagerConfig};
 use redis::io::tcp::TcpSettings;
@@ -117,6 +119,8 @@ pub struct RedisLive {
     put: Script,
     forget: Script,
     announce: Script,
+    lease: Script,
+    settle_lease: Script,
     hints: broadcast::Sender<Hint>,
     options: RedisLiveOptions,
     subscribing: AbortHandle,
@@ -188,6 +192,8 @@ impl RedisLive {
             put: Script::new(PUT),
             forget: Script::new(FORGET),
             announce: Script::new(shares::ANNOUNCE),
+            lease: Script::new(leases::ASK),
+            settle_lease: Script::new(leases::SETTLE),
             hints,
             options,
             subscribing: abort,
@@ -368,6 +374,23 @@ impl LiveView for RedisLive {
 
     fn subscribe(&self) -> broadcast::Receiver<Hint> {
         self.hints.subscribe()
+    }
+
+    async fn lease(&self, key: &LeaseKey, holder: &str, ttl: Duration) -> Result<Leased, Error> {
+        self.ask_lease(key, holder, ttl).await
+    }
+
+    async fn settle_lease(
+        &self,
+        key: &LeaseKey,
+        holder: &str,
+        verdict: Option<&ProbeVerdict>,
+    ) -> Result<bool, Error> {
+        self.give_lease_back(key, holder, verdict).await
+    }
+
+    async fn probe_verdict(&self, key: &LeaseKey) -> Result<Option<ProbeVerdict>, Error> {
+        self.read_verdict(key).await
     }
 
     async fn ping(&self) -> Result<(), Error> {

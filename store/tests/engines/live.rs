@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lanekeeper_model::AgentRecord;
+use lanekeeper_model::lease::{LeaseKey, Leased, ProbeVerdict, ProbedLane};
 use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_store::testing::{RedisServer, eventually};
 use lanekeeper_store::{
@@ -46,6 +47,8 @@ on_each_view! {
     a_forgotten_agent_is_news(RECORD_TTL),
     a_later_session_is_told_from_an_earlier_one(RECORD_TTL),
     traffic_of_each_replica_is_read_elsewhere(RECORD_TTL),
+    one_replica_s_agent_probes_for_all(RECORD_TTL),
+    a_lease_ends_by_itself_and_late_verdicts_are_not_passed_on(RECORD_TTL),
 }
 
 async fn what_was_put_is_read_elsewhere(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
@@ -395,4 +398,89 @@ async fn a_later_session_is_told_from_an_earlier_one(
     assert_eq!(later(7).await, None);
     one.forget("edge", "i-1").await.unwrap();
     assert_eq!(later(0).await, None);
+}
+
+fn leased_lane(endpoint: Option<&str>) -> LeaseKey {
+    LeaseKey {
+        gateway: "edge".into(),
+        lane: ProbedLane {
+            lane: "sonnet".into(),
+            endpoint: endpoint.map(str::to_owned),
+        },
+    }
+}
+
+fn verdict(next_ms: u64) -> ProbeVerdict {
+    let failure = json!({"kind": "status", "status": 503, "count": 1});
+    ProbeVerdict {
+        lane: leased_lane(None).lane,
+        subject: u64::MAX,
+        failure: (next_ms > 0).then(|| serde_json::from_value(failure).unwrap()),
+        age_ms: 100,
+        next_ms,
+    }
+}
+
+async fn one_replica_s_agent_probes_for_all(one: Arc<dyn LiveView>, other: Arc<dyn LiveView>) {
+    let (key, ttl) = (leased_lane(None), Duration::from_secs(20));
+    assert_eq!(
+        one.lease(&key, "a", ttl).await.unwrap(),
+        Leased::Granted(ttl)
+    );
+    let Leased::Held(left) = other.lease(&key, "b", ttl).await.unwrap() else {
+        panic!("it is held");
+    };
+    assert!(left <= ttl && left > ttl / 2, "{left:?}");
+    let elsewhere = leased_lane(Some("embeddings"));
+    assert_eq!(
+        other.lease(&elsewhere, "b", ttl).await.unwrap(),
+        Leased::Granted(ttl)
+    );
+    assert!(
+        !other
+            .settle_lease(&key, "b", Some(&verdict(0)))
+            .await
+            .unwrap()
+    );
+    assert_eq!(other.probe_verdict(&key).await.unwrap(), None);
+    assert!(
+        one.settle_lease(&key, "a", Some(&verdict(60_000)))
+            .await
+            .unwrap()
+    );
+    let Leased::Decided(decided) = other.lease(&key, "b", ttl).await.unwrap() else {
+        panic!("it is decided");
+    };
+    assert!(
+        decided.age_ms >= 100 && decided.next_ms > 30_000,
+        "{decided:?}"
+    );
+    assert_eq!(decided.subject, u64::MAX);
+    let read = other.probe_verdict(&key).await.unwrap().unwrap();
+    assert_eq!(read.failure, verdict(60_000).failure);
+}
+
+async fn a_lease_ends_by_itself_and_late_verdicts_are_not_passed_on(
+    one: Arc<dyn LiveView>,
+    other: Arc<dyn LiveView>,
+) {
+    let (key, short) = (leased_lane(None), Duration::from_millis(150));
+    one.lease(&key, "dead", short).await.unwrap();
+    eventually("the lease is over", Duration::from_secs(10), async || {
+        matches!(
+            other.lease(&key, "b", 100 * short).await.unwrap(),
+            Leased::Granted(_)
+        )
+    })
+    .await;
+    assert!(
+        !one.settle_lease(&key, "dead", Some(&verdict(0)))
+            .await
+            .unwrap()
+    );
+    assert!(other.settle_lease(&key, "b", None).await.unwrap());
+    assert_eq!(
+        one.lease(&key, "a", short).await.unwrap(),
+        Leased::Granted(short)
+    );
 }

@@ -49,6 +49,12 @@ impl World {
                     self.failing.insert((agent, lane), self.now + lasts);
                 }
             }
+            Action::Lie { lane, share, lasts } => {
+                for agent in self.some_agents(share) {
+                    self.nodes[agent].lies.insert(lane, self.now + lasts);
+                }
+            }
+            Action::StepClock { replica, by_ms } => self.step_clock(replica, by_ms),
             Action::SlowAgents { share, lasts } => {
                 for agent in self.some_agents(share) {
                     self.nodes[agent].slow_until = self.now + lasts;

@@ -1,11 +1,12 @@
 //! What happens to agents: they start, dial, talk, try revisions, serve requests and end.
 
+use super::advice::{Advised, lie};
 use super::{Event, Sabotage, World, brief};
-use crate::documents::{FAILING, GATEWAY, STEADY, cells};
+use crate::documents::{FAILING, GATEWAY, STEADY};
 use crate::network::{Connection, ServerEnd};
 use lanekeeper_agent::simulation::{
-    ABILITY_DRAIN, ABILITY_OVERRIDES, Agent, Attempt, Clocks, Disk, Ended, Facts, Kept,
-    KeptOverrides, OPEN_TIMEOUT,
+    ABILITY_ADVISORIES, ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROBE_LEASES, Agent, Attempt,
+    Clocks, Disk, Ended, Facts, Kept, KeptOverrides, OPEN_TIMEOUT,
 };
 use lanekeeper_breaker::{Policy, RefusalReason};
 use lanekeeper_model::{LaneName, Override, PoolName, Problem};
@@ -48,6 +49,14 @@ pub struct Node {
     refused: Vec<u64>,
     attempts: BTreeMap<u64, (Attempt, (PoolName, LaneName))>,
     attempts_made: u64,
+    /// What it was advised last, as it was sent.
+    pub(super) advised: BTreeMap<(PoolName, LaneName), Advised>,
+    /// Since when each of its cells has refused for another agent's probe.
+    pub(super) waiting: BTreeMap<(PoolName, LaneName), Duration>,
+    /// Its latest success on each cell.
+    pub(super) successes: BTreeMap<(PoolName, LaneName), Duration>,
+    /// Until when it says that it holds a lane open, whatever is true.
+    pub lies: BTreeMap<&'static str, Duration>,
 }
 
 impl Node {
@@ -81,6 +90,10 @@ impl Node {
             refused: Vec::new(),
             attempts: BTreeMap::new(),
             attempts_made: 0,
+            advised: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            successes: BTreeMap::new(),
+            lies: BTreeMap::new(),
         }
     }
 
@@ -96,6 +109,7 @@ impl World {
         }
         let (now, clocks) = (self.instant(), self.clocks());
         let forgets = self.sabotaged(Sabotage::ForgetOverrides);
+        let patient = self.sabotaged(Sabotage::WaitForever);
         let node = &mut self.nodes[number];
         node.life += 1;
         node.wake_due = None;
@@ -106,13 +120,21 @@ impl World {
         node.attempts.clear();
         node.refused.clear();
         node.given.clear();
+        node.advised.clear();
+        node.successes.clear();
+        node.waiting.clear();
         node.hello = None;
         let facts = Facts {
             gateway: GATEWAY.to_owned(),
             name: node.name.clone(),
             labels: node.labels.clone(),
             instance: node.instance(),
-            capabilities: vec![ABILITY_OVERRIDES.to_owned(), ABILITY_DRAIN.to_owned()],
+            capabilities: vec![
+                ABILITY_OVERRIDES.to_owned(),
+                ABILITY_DRAIN.to_owned(),
+                ABILITY_ADVISORIES.to_owned(),
+                ABILITY_PROBE_LEASES.to_owned(),
+            ],
         };
         let policy = Arc::clone(&node.policy);
         node.given.clone_from(&node.disk_given);
@@ -121,6 +143,9 @@ impl World {
             disk.overrides = None;
         }
         let agent = Agent::start(facts, &disk, policy, now, clocks);
+        if patient {
+            agent.wait_for_ever();
+        }
         node.served = agent.applied().is_some();
         let cells = agent.cells(now);
         node.agent = Some(agent);
@@ -325,7 +350,10 @@ impl World {
             let Some(id) = node.connection else { break };
             let room = self.connections.get(&id).is_some_and(|it| it.up.has_room());
             match agent.next_message(room, now, jitter) {
-                Ok(Some(message)) => {
+                Ok(Some(mut message)) => {
+                    if let FromAgent::Report(report) = &mut message {
+                        lie(report, &node.lies, self.now);
+                    }
                     if let FromAgent::Report(report) = &message
                         && let Some(epoch) = agent.session_epoch()
                     {
@@ -472,6 +500,9 @@ impl World {
                 FromServer::Overrides(overrides) => Some(self.ends_of(&overrides.entries)),
                 _ => None,
             };
+            if let FromServer::Advisories(advisories) = &message {
+                self.nodes[number].advised = self.advised_now(advisories);
+            }
             let message = match self.sabotage_message(number, message) {
                 Some(message) => message,
                 None => continue,
@@ -485,6 +516,7 @@ impl World {
             let node = &mut self.nodes[number];
             let Some(agent) = &mut node.agent else { return };
             let brings_overrides = matches!(message, FromServer::Overrides(_));
+            let brings_advice = matches!(message, FromServer::Advisories(_));
             let heard = agent.receive(message, now);
             let kept = agent
                 .kept_overrides(now, clocks)
@@ -501,6 +533,9 @@ impl World {
                         given,
                     },
                 );
+            }
+            if brings_advice {
+                self.note_cells(number);
             }
             let flush = super::Work::Flush { stream: id };
             let work = Event::Work {
@@ -540,6 +575,16 @@ impl World {
                     return None;
                 }
                 Some(FromServer::ConfigPush(push))
+            }
+            (Some(Sabotage::OverlookSuccess), FromServer::Advisories(mut advisories)) => {
+                advisories.iter_mut().for_each(|it| it.evidence_age_ms = 0);
+                Some(FromServer::Advisories(advisories))
+            }
+            (Some(Sabotage::AdviseForever), FromServer::Advisories(mut advisories)) => {
+                advisories
+                    .iter_mut()
+                    .for_each(|it| it.remaining_ms += 3_600_000);
+                Some(FromServer::Advisories(advisories))
             }
             (Some(Sabotage::DropDrains), FromServer::Drain(_)) => None,
             (Some(Sabotage::IgnorePace), FromServer::ReportAck(mut ack)) => {
@@ -742,15 +787,26 @@ impl World {
     pub(super) fn request(&mut self, number: usize) {
         let now = self.instant();
         let pause = self.random.millis(500, 4000);
+        let cell = self.choose_cell(number);
         let node = &mut self.nodes[number];
         let life = node.life;
         let Some(agent) = &mut node.agent else { return };
-        if agent.applied().is_some() {
-            let cell = self.random.pick(&cells()).clone();
+        if let Some(cell) = cell {
             let instance = agent.facts().instance.clone();
-            match agent.admit(&cell, LEASE, now) {
+            let admitted = agent.admit(&cell, LEASE, now);
+            if matches!(admitted, Err(Some(RefusalReason::FleetProbe))) {
+                let since = *node.waiting.entry(cell.clone()).or_insert(self.now);
+                let waited = self.now - since;
+                let (instance, cell) = (instance.clone(), cell.clone());
+                self.check_wait(&instance, &cell, waited);
+            } else {
+                node.waiting.remove(&cell);
+            }
+            let node = &mut self.nodes[number];
+            match admitted {
                 Ok(attempt) => {
                     if attempt.is_probe() {
+                        self.leases.probes += 1;
                         self.checker
                             .probes(&instance, &cell, attempt.generation(), self.now);
                     }
@@ -805,7 +861,14 @@ impl World {
         let lane = FAILING.iter().find(|lane| ***lane == *cell.1);
         let until = lane.and_then(|lane| self.failing.get(&(number, *lane)));
         let success = until.is_none_or(|until| *until <= self.now);
+        if success {
+            node.successes.insert(cell.clone(), self.now);
+        }
         agent.settle(attempt, success, now);
+        if !success {
+            self.advice.failed_attempts += 1;
+            self.note_cells(number);
+        }
         self.drive(number);
     }
 }

@@ -3,11 +3,13 @@
 
 use super::{Event, Sabotage, World};
 use crate::documents::GATEWAY;
+use crate::live::Place;
 use crate::network::ServerEnd;
 use crate::store::Health;
 use lanekeeper_control_plane::simulation::{
     Due, FACTS_WRITERS, FORGET_DELAY, LIVE_WRITERS, News, RETRY_DELAY, Replica, Written,
 };
+use lanekeeper_model::lease::{ProbeAnswer, ProbeVerdict};
 use lanekeeper_model::rollout::{Rollout, Transition};
 use lanekeeper_model::{AgentRecord, FreshWindows};
 use lanekeeper_proto::message::FromAgent;
@@ -30,13 +32,17 @@ pub struct Host {
     pub life: u32,
     frozen_until: Option<Duration>,
     deferred: Vec<Event>,
-    skew_ms: i64,
+    pub(super) skew_ms: i64,
     config: Poll,
     overrides: Poll,
     writing_records: usize,
     writing_facts: usize,
     announced: bool,
     rewriting: bool,
+    /// Where it has got to in the live view, for advice.
+    pub(super) place: Place,
+    /// A look for advice is due before the usual time.
+    pub(super) look_due: bool,
 }
 
 /// How far a loop of polls has come.
@@ -100,6 +106,16 @@ pub enum Work {
     FactsWriterFree,
     Announce,
     LookAtRollouts,
+    LookForAdvice,
+    LookForAdviceSoon,
+    LeaseAnswer {
+        key: (String, String),
+        answer: ProbeAnswer,
+    },
+    Verdict {
+        to: Option<String>,
+        verdict: ProbeVerdict,
+    },
 }
 
 impl Host {
@@ -116,6 +132,8 @@ impl Host {
             writing_facts: 0,
             announced: false,
             rewriting: false,
+            place: Place::default(),
+            look_due: false,
         }
     }
 
@@ -136,12 +154,12 @@ impl World {
         }
     }
 
-    fn replica_ms(&self, replica: usize) -> u64 {
+    pub(super) fn replica_ms(&self, replica: usize) -> u64 {
         self.true_ms()
             .saturating_add_signed(self.hosts[replica].skew_ms)
     }
 
-    fn work_after(&mut self, replica: usize, delay: Duration, work: Work) {
+    pub(super) fn work_after(&mut self, replica: usize, delay: Duration, work: Work) {
         let life = self.hosts[replica].life;
         self.after(
             delay,
@@ -168,6 +186,7 @@ impl World {
         self.begin_overrides(replica, Duration::ZERO);
         self.work_after(replica, Duration::ZERO, Work::Announce);
         self.work_after(replica, Duration::from_secs(1), Work::LookAtRollouts);
+        self.work_after(replica, Duration::ZERO, Work::LookForAdvice);
     }
 
     pub(super) fn freeze_replica(&mut self, replica: usize, lasts: Duration) {
@@ -305,6 +324,12 @@ impl World {
             }
             Work::Announce => self.announce(replica),
             Work::LookAtRollouts => self.look_at_rollouts(replica),
+            Work::LookForAdvice => self.look_for_advice(replica, false),
+            Work::LookForAdviceSoon => self.look_for_advice(replica, true),
+            Work::LeaseAnswer { key, answer } => self.answer_lease(replica, &key, answer),
+            Work::Verdict { to, verdict } => {
+                self.tell_verdict(replica, to.as_deref(), &verdict);
+            }
         }
     }
 
@@ -374,6 +399,8 @@ impl World {
                 return self.spread_news(replica);
             }
             Hint::Revision { .. } | Hint::Rollout { .. } => false,
+            Hint::Report { .. } => return self.want_advice(replica),
+            Hint::ProbeVerdict { lane, .. } => return self.hear_of_verdict(replica, lane),
             _ => return,
         };
         let host = &mut self.hosts[replica];
@@ -572,7 +599,7 @@ impl World {
     // What follows is `stream`.
 
     /// Sessions hear of what their replica has read, each in its time.
-    fn spread_news(&mut self, replica: usize) {
+    pub(super) fn spread_news(&mut self, replica: usize) {
         let Some(it) = &self.hosts[replica].replica else {
             return;
         };
@@ -784,6 +811,7 @@ impl World {
     // What follows is the writers of `outbox` and `intake`.
 
     fn write(&mut self, replica: usize) {
+        self.carry_leases(replica);
         let life = self.hosts[replica].life;
         while self.hosts[replica].writing_records < LIVE_WRITERS {
             let host = &mut self.hosts[replica];

@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use lanekeeper_model::Problem;
+use lanekeeper_model::{Advisory, Problem};
 use lanekeeper_proto::WireError;
-use lanekeeper_proto::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
+use lanekeeper_proto::limits::{PROBE_LEASES_MAX, PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
     AppliedRevision, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, Hello, Limits,
-    Overrides, OverridesResult,
+    Overrides, OverridesResult, ProbeLease, ProbeLeaseRequest,
 };
 use lanekeeper_proto::wire::{ServerMessage, server_message};
 
@@ -69,8 +69,17 @@ impl Received {
             Some(server_message::Message::ConfigPush(push)) => Some(push.nonce),
             _ => None,
         };
+        let is_advice = matches!(
+            &message.message,
+            Some(server_message::Message::Advisories(_) | server_message::Message::ProbeLease(_))
+        );
         match (FromServer::try_from(message), push_nonce) {
             (Ok(message), _) => Ok(Self::Message(message)),
+            // Advice is nothing to end a session for; what was given before ends by itself.
+            (Err(error), _) if is_advice => {
+                tracing::warn!(%error, "what the fleet advises cannot be read");
+                Ok(Self::Unknown)
+            }
             (Err(WireError::Empty), _) => Ok(Self::Unknown),
             (Err(error), Some(nonce)) => Ok(Self::UnreadablePush {
                 nonce,
@@ -116,6 +125,10 @@ pub enum Effect {
     },
     /// Put this set of overrides into force, then call [`Link::answer_overrides`].
     Override(Overrides),
+    /// Put this set of advisories into force.
+    Advise(Vec<Advisory>),
+    /// Take these answers about probes.
+    Leases(ProbeLease),
     /// The agent goes out of service, or comes back.
     OutOfService(bool),
 }
@@ -141,6 +154,8 @@ struct Connection {
     push_answer: Option<ConfigResult>,
     /// Answer to the overrides of this session; a newer one takes its place.
     overrides_answer: Option<OverridesResult>,
+    /// Questions about probes that wait for a place.
+    leases: Option<ProbeLeaseRequest>,
     /// Those overrides.
     given: Option<Given>,
     /// Pushes that came while another is tried; answers and revisions keep their order.
@@ -233,6 +248,7 @@ impl Link {
             session: Session::new(now),
             push_answer: None,
             overrides_answer: None,
+            leases: None,
             given: None,
             held: VecDeque::new(),
             waiting_since: None,
@@ -328,6 +344,8 @@ impl Link {
                 connection.given = Some(Given::new(&overrides));
                 Effect::Override(overrides)
             }
+            Step::Advise(advisories) => Effect::Advise(advisories),
+            Step::Leases(lease) => Effect::Leases(lease),
             Step::Drain(active) if self.out_of_service == active => Effect::None,
             Step::Drain(active) => {
                 self.out_of_service = active;
@@ -363,6 +381,28 @@ impl Link {
         }
     }
 
+    /// The session is open, and its server gives leases of probes.
+    pub fn has_leases(&self) -> bool {
+        let connection = self.connection.as_ref();
+        connection.is_some_and(|it| it.session.leases())
+    }
+
+    /// Takes questions about probes, and what leased ones proved, to be sent as soon as there is a
+    /// place. Without a server that knows of them they are dropped.
+    pub fn put_leases(&mut self, request: ProbeLeaseRequest) {
+        if let Some(connection) = &mut self.connection
+            && connection.session.leases()
+        {
+            let waiting = connection.leases.get_or_insert_default();
+            waiting.asks.extend(request.asks);
+            waiting.verdicts.extend(request.verdicts);
+            waiting.returned.extend(request.returned);
+            waiting.asks.truncate(PROBE_LEASES_MAX);
+            waiting.verdicts.truncate(PROBE_LEASES_MAX);
+            waiting.returned.truncate(PROBE_LEASES_MAX);
+        }
+    }
+
     /// Something changed that the control plane should know within a second.
     pub fn stir(&mut self, now: Instant) {
         if let Some(connection) = &mut self.connection {
@@ -380,7 +420,9 @@ impl Link {
             return Ok(false);
         };
         let report_due = connection.session.due(now)?;
-        let answers = connection.push_answer.is_some() || connection.overrides_answer.is_some();
+        let answers = connection.push_answer.is_some()
+            || connection.overrides_answer.is_some()
+            || connection.leases.is_some();
         if !report_due && !answers {
             return Ok(false);
         }
@@ -401,6 +443,9 @@ impl Link {
         }
         if let Some(answer) = connection.overrides_answer.take() {
             return Some(Outgoing::Answer(FromAgent::OverridesResult(answer)));
+        }
+        if let Some(leases) = connection.leases.take() {
+            return Some(Outgoing::Answer(FromAgent::ProbeLeases(leases)));
         }
         let limits = connection.session.limits()?;
         let numbered = connection.session.number(now, jitter)?;

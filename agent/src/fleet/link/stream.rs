@@ -95,6 +95,7 @@ impl Control {
             Err(ended) => ended,
         };
         self.status.set_connected(false);
+        self.plane.leases().set_connected(false);
         ended
     }
 
@@ -192,6 +193,10 @@ impl Control {
                     changed.set(plane.changed().notified());
                     self.link.stir(clock::now());
                 }
+                () = plane.leases().wanted().notified() => {
+                    let waiting = plane.leases().take();
+                    self.link.put_leases(waiting);
+                }
                 () = draining.cancelled(), if !drain_reported => {
                     drain_reported = true;
                     self.link.stir(clock::now());
@@ -239,6 +244,8 @@ impl Control {
                 self.plane.apply_overrides(&overrides.entries);
                 self.link.answer_overrides(&self.plane.unmet_overrides());
             }
+            Effect::Advise(advisories) => self.plane.apply_advisories(&advisories),
+            Effect::Leases(lease) => self.plane.apply_leases(&lease.answers, &lease.verdicts),
             Effect::OutOfService(active) => {
                 self.status.set_out_of_service(active);
                 let service = if active {
@@ -253,6 +260,7 @@ impl Control {
 
     fn opened(&self, confirmed: bool) {
         self.status.set_connected(true);
+        self.plane.leases().set_connected(self.link.has_leases());
         // Whatever a token was refused for, the certificate at hand was taken.
         self.status.clear(Topic::Identity);
         if confirmed {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lanekeeper_breaker::{Admission, Cause, CauseKind, RefusalReason, Ticket};
+use lanekeeper_breaker::{Admission, Cause, CauseKind, RefusalReason, Selectable, Ticket};
 use lanekeeper_model::{CellReport, LaneName, PoolName};
 
 use super::Agent;
@@ -36,6 +36,7 @@ impl Agent {
         }
         for (_, cell) in self.cells.values() {
             cell.end_override(now);
+            cell.end_advisory(now);
         }
         self.stir(now);
     }
@@ -46,6 +47,26 @@ impl Agent {
         cells
             .map(|(provider, cell)| cell.report(provider, now))
             .collect()
+    }
+
+    /// The member that a request of a pool goes to, drawn by `roll` in [0, 1): as selection does it,
+    /// one that is parked or advised against only where no other can be had.
+    pub fn pick(&self, pool: &str, roll: f64, now: Instant) -> Option<(PoolName, LaneName)> {
+        let (mut leased, mut ready, mut last) = (Vec::new(), Vec::new(), Vec::new());
+        for (key, (_, cell)) in &self.cells {
+            if key.0 == *pool {
+                match cell.selectable(now).0 {
+                    Selectable::Probe if cell.is_leased(now) => leased.push(key),
+                    Selectable::Yes | Selectable::Probe => ready.push(key),
+                    Selectable::SoftParked | Selectable::Advised => last.push(key),
+                    Selectable::No { .. } => {}
+                }
+            }
+        }
+        let tiers = [leased, ready, last].into_iter();
+        let tier = tiers.into_iter().find(|tier| !tier.is_empty())?;
+        let place = (roll * tier.len() as f64) as usize;
+        tier.get(place).map(|key| (*key).clone())
     }
 
     /// Asks a cell for an attempt.

@@ -1,7 +1,8 @@
 //! What reaches a cell from elsewhere than its own attempts: siblings, active probes, revisions,
 //! operators and the fleet.
 
-use super::CellSlot;
+use super::advice::{Advice, Change};
+use super::{CellSlot, Guarded};
 use crate::clock;
 use crate::proof::{Circumstances, Proof};
 use lanekeeper_breaker::{
@@ -33,7 +34,7 @@ impl CellSlot {
             }
         };
         for transition in transitions {
-            self.publish_if(transition);
+            self.publish_if(transition, now);
         }
     }
 
@@ -45,8 +46,12 @@ impl CellSlot {
 
     /// An active probe that began at `began` found the lane well.
     pub(crate) fn recover(&self, began: Instant, now: Instant) {
-        let transition = self.guarded.lock().cell.recover(began, now);
-        self.publish_if(transition);
+        let (transition, outranked) = {
+            let mut guarded = self.guarded.lock();
+            (guarded.cell.recover(began, now), guarded.succeeds(now))
+        };
+        self.publish_if(transition, now);
+        self.publish_advice(outranked);
     }
 
     /// An active probe failed. A closed cell counts it like any attempt. After a cooldown it is
@@ -73,7 +78,7 @@ impl CellSlot {
             (transitions, whole_lane)
         };
         for transition in transitions {
-            self.publish_if(transition);
+            self.publish_if(transition, now);
         }
         whole_lane
     }
@@ -88,13 +93,13 @@ impl CellSlot {
             guarded.policy = Arc::clone(&policy);
             guarded.cell.apply_policy(policy, now)
         };
-        self.publish_if(transition);
+        self.publish_if(transition, now);
     }
 
     /// The lane's credential is a new one.
     pub(crate) fn credential_changed(&self, now: Instant) {
         let transition = self.guarded.lock().cell.credential_changed(now);
-        self.publish_if(transition);
+        self.publish_if(transition, now);
     }
 
     /// Puts the cell under an operator's override, or releases it. The override it is under already
@@ -109,7 +114,7 @@ impl CellSlot {
             guarded.active_override = wanted;
             guarded.cell.apply_override(wanted, now)
         };
-        self.publish_if(transition);
+        self.publish_if(transition, now);
         // The report shows the override even where it does not change the state.
         self.changed.notify_one();
     }
@@ -121,7 +126,7 @@ impl CellSlot {
             until: now,
         };
         let transition = self.guarded.lock().cell.apply_override(Some(reset), now);
-        self.publish_if(transition);
+        self.publish_if(transition, now);
     }
 
     /// Reports an override that has ended by itself, once.
@@ -149,25 +154,54 @@ impl CellSlot {
                 observed: false,
             })
         };
-        self.publish_if(transition);
+        self.publish_if(transition, now);
         self.changed.notify_one();
     }
 
-    /// Takes the fleet's advisory, or its end.
-    pub(crate) fn apply_advisory(&self, until: Option<Instant>, now: Instant) {
-        let (before, after) = {
+    /// Takes the fleet's advice, or its end.
+    pub(crate) fn apply_advisory(&self, wanted: Option<Advice>, now: Instant) {
+        let change = {
             let mut guarded = self.guarded.lock();
-            let before = guarded.advised_until.is_some_and(|until| until > now);
-            if guarded.advised_until != until {
-                guarded.advised_until = until;
-                guarded.cell.apply_advisory(until);
-            }
-            (before, until.is_some_and(|until| until > now))
+            let change = guarded.following.take(wanted, now, clock::jitter());
+            let until = guarded.following.until();
+            guarded.cell.apply_advisory(until);
+            change
         };
-        if before != after {
-            let advisory = if after { "began" } else { "ended" };
-            tracing::info!("breaker {} advisory={advisory}", self.title());
+        self.publish_advice(change);
+    }
+
+    /// Reports advice that has ended by itself, once.
+    pub(crate) fn end_advisory(&self, now: Instant) {
+        let change = {
+            let mut guarded = self.guarded.lock();
+            let change = guarded.following.end_expired(now);
+            if change.is_some() {
+                guarded.cell.apply_advisory(None);
+            }
+            change
+        };
+        self.publish_advice(change);
+    }
+
+    pub(super) fn publish_advice(&self, change: Option<Change>) {
+        if let Some(change) = change {
+            let (advisory, spared) = (change.as_str(), self.spared());
+            tracing::info!(
+                "breaker {} advisory={advisory} spared_attempts={spared}",
+                self.title()
+            );
             self.changed.notify_one();
         }
+    }
+}
+
+impl Guarded {
+    /// The cell saw a success, which outranks advice that is older.
+    pub(super) fn succeeds(&mut self, now: Instant) -> Option<Change> {
+        let change = self.following.succeeds(now);
+        if change.is_some() {
+            self.cell.apply_advisory(None);
+        }
+        change
     }
 }

@@ -2,19 +2,16 @@
 
 mod stricter;
 
+use super::exhaustion::Exhaustion;
 use super::{Member, Pool, affinity};
 use crate::lanes::attempt_guard::AttemptGuard;
 use crate::lanes::cells::CellSlot;
-use lanekeeper_breaker::{Admission, Refusal, RefusalReason, Selectable, State};
+use lanekeeper_breaker::{Admission, Refusal, Selectable, State};
 use lanekeeper_model::gateway::{Strategy, UpstreamCredentials};
 use lanekeeper_protocol::Dialect;
-use lanekeeper_protocol::error_body::Shortage;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stricter::stricter;
-
-/// Retry-After floor when nothing but a permit or a probe's result is missing.
-pub(crate) const SATURATION_RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// What a request asks of a member.
 #[derive(Debug, Clone, Copy)]
@@ -35,73 +32,15 @@ pub(crate) struct Demand<'a> {
     pub(crate) in_turn: bool,
 }
 
-/// Why no member could be chosen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Exhaustion {
-    /// The soonest moment one of the members this request may use can be asked again.
-    pub(crate) soonest: Option<Duration>,
-    /// A member's cell would admit, but its lane has no permit left.
-    pub(crate) saturated: bool,
-}
-
-impl Exhaustion {
-    /// What either of two pools says.
-    pub(crate) fn or(mut self, other: Self) -> Self {
-        if let Some(soonest) = other.soonest {
-            self.wait(soonest);
-        }
-        self.saturated |= other.saturated;
-        self
-    }
-
-    fn wait(&mut self, retry_in: Duration) {
-        self.soonest = Some(
-            self.soonest
-                .map_or(retry_in, |soonest| soonest.min(retry_in)),
-        );
-    }
-
-    fn refuse(&mut self, refusal: Refusal) {
-        match (refusal.retry_in, refusal.reason) {
-            (Some(retry_in), _) => self.wait(retry_in),
-            // Nobody knows how long a probe takes, but it is one request.
-            (None, RefusalReason::ProbeBusy) => self.wait(SATURATION_RETRY_AFTER),
-            (None, _) => {}
-        }
-    }
-
-    fn saturate(&mut self) {
-        self.saturated = true;
-    }
-
-    /// What is short, where no member was asked.
-    pub(crate) fn shortage(&self) -> Shortage {
-        match self {
-            Self {
-                soonest: None,
-                saturated: true,
-            } => Shortage::LanesBusy,
-            _ => Shortage::CircuitOpen,
-        }
-    }
-
-    /// What the caller is told to wait, before rounding: genuine expiries, and the floor for
-    /// saturation where a permit is what is missing.
-    pub(crate) fn retry_in(&self) -> Option<Duration> {
-        match (self.soonest, self.saturated) {
-            (Some(soonest), true) => Some(soonest.min(SATURATION_RETRY_AFTER)),
-            (Some(soonest), false) => Some(soonest),
-            (None, true) => Some(SATURATION_RETRY_AFTER),
-            (None, false) => None,
-        }
-    }
-}
-
 /// The members by what cheap reads say about them.
 struct Survey {
     ready: Vec<Candidate>,
-    /// Parked softly: only when no other can be had.
+    /// The fleet waits for their probes: they come first.
+    leased: Vec<Candidate>,
+    /// Parked softly or advised against: only when no other can be had.
     parked: Vec<Candidate>,
+    /// Those of them that only the fleet's advice keeps back.
+    advised: Vec<Candidate>,
     exhaustion: Exhaustion,
 }
 
@@ -117,17 +56,30 @@ impl Pool {
     pub(crate) fn select(&self, demand: &Demand<'_>, now: Instant) -> Result<Chosen, Exhaustion> {
         let Survey {
             mut ready,
+            mut leased,
             mut parked,
+            advised,
             mut exhaustion,
         } = self.survey(demand, now);
-        for candidates in [&mut ready, &mut parked] {
+        let offered = total_weight(&ready);
+        let tiers = [
+            (false, &mut leased),
+            (true, &mut ready),
+            (false, &mut parked),
+        ];
+        for (is_ready, candidates) in tiers {
             while let Some(position) = self.pick(candidates, demand, now) {
                 candidates.retain(|(candidate, _)| *candidate != position);
                 let Some(member) = self.members.get(position) else {
                     continue;
                 };
                 match member.claim(demand.endpoint, demand.in_turn, now) {
-                    Ok(guard) => return Ok(Chosen { position, guard }),
+                    Ok(guard) => {
+                        if is_ready {
+                            self.spare(&advised, offered, demand.endpoint);
+                        }
+                        return Ok(Chosen { position, guard });
+                    }
                     Err(Denied::Saturated) => exhaustion.saturate(),
                     Err(Denied::Spent) => {}
                     Err(Denied::Refused(refusal, by)) => {
@@ -143,7 +95,8 @@ impl Pool {
     /// When this request could be served, for the answer that says it cannot be now.
     pub(crate) fn outlook(&self, demand: &Demand<'_>, now: Instant) -> Exhaustion {
         let mut survey = self.survey(demand, now);
-        if !survey.ready.is_empty() || !survey.parked.is_empty() {
+        let has_one = [&survey.ready, &survey.leased, &survey.parked];
+        if has_one.iter().any(|candidates| !candidates.is_empty()) {
             survey.exhaustion.wait(Duration::ZERO);
         }
         survey.exhaustion
@@ -153,7 +106,9 @@ impl Pool {
     fn survey(&self, demand: &Demand<'_>, now: Instant) -> Survey {
         let mut exhaustion = Exhaustion::default();
         let mut ready: Vec<Candidate> = Vec::with_capacity(self.members.len());
+        let mut leased: Vec<Candidate> = Vec::new();
         let mut parked: Vec<Candidate> = Vec::new();
+        let mut advised: Vec<Candidate> = Vec::new();
         for (position, member) in self.members.iter().enumerate() {
             if !self.may_serve(member, demand) {
                 continue;
@@ -161,9 +116,12 @@ impl Pool {
             let tried = demand.tried.contains(&member.lane.number);
             let (selectable, factor) = member.selectable(demand.endpoint, now);
             let list = match selectable {
+                Selectable::Probe if !tried && member.is_leased(demand.endpoint, now) => {
+                    &mut leased
+                }
                 Selectable::Yes | Selectable::Probe if !tried => &mut ready,
-                Selectable::SoftParked if !tried => &mut parked,
-                Selectable::Yes | Selectable::Probe => continue,
+                Selectable::SoftParked | Selectable::Advised if !tried => &mut parked,
+                Selectable::Yes | Selectable::Advised | Selectable::Probe => continue,
                 Selectable::SoftParked => {
                     exhaustion.wait(member.cell(demand.endpoint).view(now).parked_remaining);
                     continue;
@@ -178,14 +136,32 @@ impl Pool {
             };
             if demand.in_turn || member.lane.state.has_permit() {
                 list.push((position, member.weight * factor));
+                if selectable == Selectable::Advised {
+                    advised.push((position, member.weight * factor));
+                }
             } else {
                 exhaustion.saturate();
             }
         }
         Survey {
             ready,
+            leased,
             parked,
+            advised,
             exhaustion,
+        }
+    }
+
+    /// Books the share of an attempt that each member would have had but for the fleet's advice.
+    fn spare(&self, advised: &[Candidate], offered: f64, endpoint: &str) {
+        if advised.is_empty() {
+            return;
+        }
+        let all = offered + total_weight(advised);
+        for (position, weight) in advised {
+            if let Some(member) = self.members.get(*position) {
+                member.cell(endpoint).spare(weight / all);
+            }
         }
     }
 
@@ -412,6 +388,11 @@ impl Member {
             .unwrap_or_default()
     }
 
+    /// The fleet waits for a probe that this member's next request is to be.
+    fn is_leased(&self, endpoint: &str, now: Instant) -> bool {
+        self.cell(endpoint).is_leased(now)
+    }
+
     fn is_half_open(&self, endpoint: &str, now: Instant) -> bool {
         self.cells_for(endpoint)
             .any(|cell| cell.view(now).state == State::HalfOpen)
@@ -488,4 +469,8 @@ impl Member {
         }
         Some(guard)
     }
+}
+
+fn total_weight(candidates: &[Candidate]) -> f64 {
+    candidates.iter().map(|(_, weight)| weight).sum()
 }

@@ -187,8 +187,8 @@ fn reasons(pool: &Pool, member: &Member, now: Instant) -> Reasons {
 fn passes(cells: &CellSet, now: Instant) -> bool {
     cells.iter().any(|cell| {
         matches!(
-            cell.selectable(now).0,
-            Selectable::Yes | Selectable::SoftParked
+            cell.view(now).selectable,
+            Selectable::Yes | Selectable::SoftParked | Selectable::Advised
         )
     })
 }

@@ -6,6 +6,9 @@ use crate::lanes::snapshot::Applied;
 use crate::lanes::stats::{self, LaneStats, PoolStats, Stats};
 use lanekeeper_model::CellReport;
 
+/// Lines of one answer with journals: with some 150 bytes each they stay below 32 MiB.
+const JOURNAL_LINES_MAX: usize = 200_000;
+
 impl Served {
     /// The served revision.
     pub(crate) fn applied(&self) -> Option<Applied> {
@@ -41,6 +44,26 @@ impl Served {
         }
         cells.sort_by(|a, b| (a.owner(), &a.endpoint).cmp(&(b.owner(), &b.endpoint)));
         cells
+    }
+
+    /// The latest outcomes of every cell, as a file has them: one JSON object a line.
+    pub(crate) fn journal(&self) -> String {
+        let (now, now_ms) = (clock::now(), clock::unix_now().as_millis());
+        let now_ms = u64::try_from(now_ms).unwrap_or(u64::MAX);
+        let snapshot = self.snapshot.load_full();
+        let cells = snapshot.iter().flat_map(|snapshot| snapshot.cells());
+        let mut text = String::new();
+        for line in cells
+            .flat_map(|cell| cell.journal(now, now_ms))
+            .take(JOURNAL_LINES_MAX)
+        {
+            // Names and numbers always encode.
+            if let Ok(line) = serde_json::to_string(&line) {
+                text.push_str(&line);
+                text.push('\n');
+            }
+        }
+        text
     }
 
     /// The `lanes`, `pools` and `providers` parts of `/stats`.

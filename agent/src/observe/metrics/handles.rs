@@ -63,6 +63,7 @@ pub(crate) struct PoolMetrics {
     pub(super) first_content_seconds: Histogram,
     pub(super) overhead_seconds: Histogram,
     pub(super) disconnects: Counter,
+    pub(super) retry_refusals: Counter,
     pub(super) failovers: Arc<LazySeries<PoolReasonLabels>>,
     pub(super) pool: String,
 }
@@ -109,6 +110,11 @@ impl PoolMetrics {
         }
     }
 
+    /// Counts a further attempt that the pool's retry budget did not allow.
+    pub(crate) fn retry_refused(&self) {
+        self.retry_refusals.inc();
+    }
+
     /// Counts a hop to another member and why.
     pub(crate) fn failover(&self, reason: &'static str) {
         self.failovers.inc(PoolReasonLabels {
@@ -125,6 +131,9 @@ pub(crate) struct CellMetrics {
     pub(super) state: Gauge<f64, AtomicU64>,
     pub(super) trips: Counter,
     pub(super) rejects: Counter,
+    pub(super) advised: Gauge,
+    pub(super) spared: Counter,
+    pub(super) canaries: Counter,
     pub(super) failures: LazySeries<CellDispositionLabels>,
     pub(super) transitions: LazySeries<TransitionLabels>,
 }
@@ -222,6 +231,27 @@ impl CellSeries {
             Self::Member(member) => member.rejects.inc(),
             Self::Provider(provider) => provider.rejects.inc(),
         };
+    }
+
+    /// Counts attempts that the fleet's advice kept from the lane.
+    pub(crate) fn spare(&self, attempts: u64) {
+        if let Self::Member(member) = self {
+            member.spared.inc_by(attempts);
+        }
+    }
+
+    /// Counts an attempt that finds out whether the fleet's advice is wrong.
+    pub(crate) fn canary(&self) {
+        if let Self::Member(member) = self {
+            member.canaries.inc();
+        }
+    }
+
+    /// Sets whether the fleet's advice is in force; called when the series are read.
+    pub(crate) fn set_advised(&self, advised: bool) {
+        if let Self::Member(member) = self {
+            member.advised.set(i64::from(advised));
+        }
     }
 
     /// Counts a change of state.

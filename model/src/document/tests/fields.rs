@@ -82,9 +82,7 @@ fn authentication_has_the_fields_of_its_kind() {
 fn fields_without_effect_yet_are_refused_by_name() {
     for (at, value) in [
         ("/providers/p/auth/kind", json!("google")),
-        ("/pools/chat/failover/retry_budget/ratio", json!(0.2)),
-        ("/pools/chat/fleet/mode", json!("act")),
-        ("/pools/chat/fleet/probe", json!("coordinated")),
+        ("/pools/chat/failover/retry_budget/scope", json!("fleet")),
     ] {
         let (parent, field) = at.rsplit_once('/').unwrap();
         refused(parent, json!({ field: value }), at, "not_served");
@@ -97,9 +95,12 @@ fn fields_without_effect_yet_are_refused_by_name() {
     accepted("/models/a/accepts", accepts);
     accepted(
         "/pools/chat/fleet",
-        json!({"mode": "observe", "probe": "local"}),
+        json!({"mode": "act", "probe": "coordinated"}),
     );
-    accepted("/pools/chat/failover/retry_budget", json!({"ratio": null}));
+    accepted(
+        "/pools/chat/failover/retry_budget",
+        json!({"ratio": 0.2, "min_per_sec": 0}),
+    );
 }
 
 #[test]

@@ -90,6 +90,7 @@ impl GatewayIndex {
         }
         folded.lost = by_revision.lost.values().sum();
         folded.rows = self.rows(name, &sums, &pool_sums, &folded.agents, &by_revision);
+        self.add_advice(&mut folded.rows, now_ms, windows);
         let stale = folded.agents.stale;
         folded.pools = self.pool_rows(&folded.rows, &pool_sums, stale, &by_revision.fresh);
         folded
@@ -162,9 +163,11 @@ impl GatewayIndex {
                     next_probe_in_secs: sum.soonest_ms.map(secs),
                     trips: sum.trips,
                     override_: sum.override_in_force(&self.overrides),
-                    advisory: sum.advisory.then_some(AdvisoryView {
+                    advisory: (sum.advised > 0).then_some(AdvisoryView {
                         active: true,
-                        expires_in_secs: None,
+                        agents: sum.advised,
+                        spared_attempts: sum.spared,
+                        ..AdvisoryView::default()
                     }),
                     by_agent: None,
                 },

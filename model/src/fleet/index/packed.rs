@@ -16,6 +16,7 @@ pub(super) struct Mention {
     /// It refuses because an operator said so.
     pub(super) is_forced_open: bool,
     pub(super) advisory: bool,
+    pub(super) spared: u64,
     pub(super) reopens: u32,
     pub(super) trips: u64,
     pub(super) state_age_ms: u64,

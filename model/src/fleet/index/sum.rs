@@ -17,7 +17,10 @@ pub(super) struct Sum<'a> {
     pub(super) flaps: u64,
     pub(super) longest_ms: Option<u64>,
     pub(super) soonest_ms: Option<u64>,
-    pub(super) advisory: bool,
+    /// Agents on which an advisory is in force.
+    pub(super) advised: u64,
+    /// Attempts that it spared them.
+    pub(super) spared: u64,
     /// Causes of agents that have it open or half-open, and of the others.
     troubled: Counts,
     calm: Counts,
@@ -72,7 +75,8 @@ impl<'a> Sum<'a> {
         self.agents.forced_open += u64::from(mention.is_forced_open);
         self.heard += u64::from(has);
         self.trips = self.trips.saturating_add(mention.trips);
-        self.advisory |= mention.advisory;
+        self.advised += u64::from(mention.advisory);
+        self.spared = self.spared.saturating_add(mention.spared);
         if is_troubled {
             self.flaps = self.flaps.max(u64::from(mention.reopens));
             let age_ms = mention.not_closed_for_ms(since_report_ms);

@@ -67,6 +67,7 @@ prop_compose! {
             }),
             override_action: override_action.map(|number| ACTIONS[number as usize].to_owned()),
             advisory,
+            advisory_spared: 0,
         }
     }
 }
@@ -118,6 +119,7 @@ prop_compose! {
             gateway: format!("g{gateway}").as_str().into(),
             instance: format!("i{instance}"),
             name: format!("n{name}"),
+            identity: None,
             labels: BTreeMap::new(),
             version: String::new(),
             session_epoch: 1,
@@ -154,6 +156,7 @@ fn any_configured() -> impl Strategy<Value = Vec<GatewayCells>> {
         name: format!("g{gateway}").as_str().into(),
         revision,
         cells,
+        rules: Default::default(),
     });
     prop::collection::vec(revision, 0..5)
 }
@@ -249,6 +252,7 @@ fn record(instance: &str, cells: Vec<CellReport>) -> AgentRecord {
         gateway: "edge".into(),
         instance: instance.to_owned(),
         name: "node".to_owned(),
+        identity: None,
         labels: BTreeMap::new(),
         version: String::new(),
         session_epoch: 1,
@@ -293,6 +297,7 @@ fn open(lane: String) -> CellReport {
         }),
         override_action: None,
         advisory: false,
+        advisory_spared: 0,
     }
 }
 

@@ -262,13 +262,14 @@ impl<'a> GatewayReports<'a> {
                 .iter()
                 .fold(0, |sum, mention| mention.cell.trips.saturating_add(sum)),
             override_: override_in_force(mentions),
-            advisory: mentions
-                .iter()
-                .any(|mention| mention.cell.advisory)
-                .then_some(AdvisoryView {
+            advisory: match mentions.iter().filter(|it| it.cell.advisory).count() {
+                0 => None,
+                agents => Some(AdvisoryView {
                     active: true,
-                    expires_in_secs: None,
+                    agents: agents as u64,
+                    ..AdvisoryView::default()
                 }),
+            },
             by_agent: query
                 .detail_agents
                 .then(|| self.by_agent(key, mentions, now_ms)),

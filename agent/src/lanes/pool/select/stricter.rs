@@ -1,6 +1,6 @@
 //! Of two cells that judge one attempt, the stricter.
 
-use super::SATURATION_RETRY_AFTER;
+use crate::lanes::pool::exhaustion::SATURATION_RETRY_AFTER;
 use lanekeeper_breaker::Selectable;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ pub(super) fn stricter(a: Selectable, b: Selectable) -> Selectable {
         }
         (no @ Selectable::No { .. }, _) | (_, no @ Selectable::No { .. }) => no,
         (Selectable::SoftParked, _) | (_, Selectable::SoftParked) => Selectable::SoftParked,
+        (Selectable::Advised, _) | (_, Selectable::Advised) => Selectable::Advised,
         (Selectable::Probe, _) | (_, Selectable::Probe) => Selectable::Probe,
         (Selectable::Yes, Selectable::Yes) => Selectable::Yes,
     }
@@ -58,6 +59,13 @@ mod tests {
                 Selectable::Probe,
                 Selectable::SoftParked,
             ),
+            (Selectable::Advised, PROBED, PROBED),
+            (
+                Selectable::SoftParked,
+                Selectable::Advised,
+                Selectable::SoftParked,
+            ),
+            (Selectable::Advised, Selectable::Yes, Selectable::Advised),
             (Selectable::Yes, Selectable::Probe, Selectable::Probe),
             (Selectable::Yes, Selectable::Yes, Selectable::Yes),
         ] {
