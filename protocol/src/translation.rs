@@ -178,6 +178,13 @@ pub trait StreamWriter: fmt::Debug + Send + Sync {
     ///
     /// More would have to be held back than [`HELD_MAX_BYTES`].
     fn write(&mut self, event: Event<'_>, out: &mut Vec<u8>) -> Result<(), HeldTooMuch>;
+
+    /// The event with which the stream ends in failure, as it fits what was written: `event` is what
+    /// the dialect has for it. `None` when that is right already.
+    fn failure(&self, event: &[u8]) -> Option<Vec<u8>> {
+        let _ = event;
+        None
+    }
 }
 
 /// Most bytes of one answer that are held back because the caller's dialect has no place for them

@@ -290,6 +290,10 @@ impl Relay {
         if let (Some(kind), true) = (told, self.has_frames) {
             let event =
                 error_body::stream_event(self.origin.dialect, kind, &self.origin.request_id);
+            let event = match &self.passage {
+                Some(passage) => passage.failure(event),
+                None => event,
+            };
             self.ready.push_back(event);
         }
         self.state = State::Breaking { flushed: false };

@@ -86,6 +86,13 @@ impl StreamTranslation {
         self.back.hand_out(out)
     }
 
+    /// The event with which the caller's stream ends in failure, in place of `event`, which the
+    /// dialect has for it. `None` when that is right already.
+    #[must_use]
+    pub fn failure(&self, event: &[u8]) -> Option<Vec<u8>> {
+        self.back.writer.failure(event)
+    }
+
     /// The lane's stream has ended regularly: appends what is left.
     ///
     /// # Errors

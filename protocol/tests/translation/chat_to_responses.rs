@@ -460,13 +460,13 @@ fn an_incomplete_answer_ends_as_it_did() {
 #[test]
 fn cached_and_thought_tokens_are_kept_apart_and_never_more_than_the_whole() {
     let answer = json!({"id": "r", "model": "m", "status": "completed", "output": [],
-        "usage": {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 120},
+        "usage": {"input_tokens": 100, "input_tokens_details": {"cached_tokens": 75, "cache_write_tokens": 120},
             "output_tokens": 4, "output_tokens_details": {"reasoning_tokens": 3}, "total_tokens": 104}});
     let seen = PAIR.answered(&plain(Protocol::Openai), &answer);
     assert_eq!(
         seen["usage"],
         json!({"prompt_tokens": 100, "completion_tokens": 4, "total_tokens": 104,
-            "prompt_tokens_details": {"cached_tokens": 100},
+            "prompt_tokens_details": {"cached_tokens": 75, "cache_write_tokens": 25},
             "completion_tokens_details": {"reasoning_tokens": 3}})
     );
 }

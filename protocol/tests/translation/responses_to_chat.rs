@@ -439,3 +439,42 @@ fn every_reason_for_an_end_has_its_nearest() {
         assert_eq!(seen["incomplete_details"]["reason"], detail);
     }
 }
+
+/// R63, R65: the error is numbered on, and is about the response that has begun.
+#[test]
+fn a_stream_that_fails_ends_with_the_next_number_and_the_same_response() {
+    let translated = PAIR
+        .translate(&plain(Protocol::Responses))
+        .expect("it can be said");
+    let mut stream = translated.exchange.stream();
+    let mut out = Vec::new();
+    let frame =
+        json!({"id": "x", "model": "m", "choices": [{"delta": {"content": "Par"}}]}).to_string();
+    stream
+        .frame(None, frame.as_bytes(), &mut out)
+        .expect("a frame");
+    let text = String::from_utf8(out).expect("text");
+    let begun: Vec<_> = crate::harness::frames_of(&text)
+        .map(|(_, data)| data)
+        .collect();
+    let vendor = lanekeeper_protocol::vendor(Protocol::Responses);
+    let kind = lanekeeper_protocol::error_body::ErrorKind::BadGateway;
+    let event = vendor.error_event(&kind, "request-1");
+    let event = stream.failure(event.as_bytes()).expect("another one");
+    let event = String::from_utf8(event).expect("text");
+    let (name, data) = crate::harness::frames_of(&event).next().expect("an event");
+    assert_eq!(name.as_deref(), Some("response.failed"));
+    assert_eq!(data["sequence_number"], begun.len());
+    assert_eq!(data["response"]["id"], begun[0]["response"]["id"]);
+    assert_eq!(data["response"]["status"], "failed");
+    assert_eq!(data["response"]["model"], "m");
+    assert!(data["response"]["error"]["message"].is_string());
+    let chat = Pair {
+        caller: Protocol::Openai,
+        lane: Protocol::Responses,
+    };
+    let translated = chat
+        .translate(&plain(Protocol::Openai))
+        .expect("it can be said");
+    assert_eq!(translated.exchange.stream().failure(b"data: {}"), None);
+}

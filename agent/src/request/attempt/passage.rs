@@ -93,6 +93,13 @@ impl Passage {
         }
     }
 
+    /// The event that ends the caller's stream in failure, as it fits what went before.
+    pub(crate) fn failure(&self, event: Bytes) -> Bytes {
+        let translating = self.translation.as_ref();
+        let fitting = translating.and_then(|translating| translating.stream.failure(&event));
+        fitting.map_or(event, Bytes::from)
+    }
+
     /// The bytes behind the newest frame, where they may pass unread.
     pub(crate) fn ahead(&self) -> &[u8] {
         if self.translates() {

@@ -83,7 +83,7 @@ pub(super) fn usage(usage: &RawValue) -> Option<Usage> {
     Some(wording::usage(
         whole(tokens.input_tokens),
         whole(tokens.output_tokens),
-        counts.cached_tokens.map(|count| whole(Some(count))),
+        (counts.cached_tokens.map(|count| whole(Some(count))), None),
         None,
     ))
 }

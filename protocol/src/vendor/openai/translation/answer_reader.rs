@@ -97,18 +97,21 @@ pub(super) fn usage(usage: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Prompt {
         cached_tokens: Option<u64>,
+        cache_write_tokens: Option<u64>,
     }
     #[derive(Deserialize)]
     struct Completion {
         reasoning_tokens: Option<u64>,
     }
     let counts: Counts = serde_json::from_str::<Option<Counts>>(usage.get()).ok()??;
+    let prompt = counts.prompt_tokens_details.as_ref();
+    let cached =
+        { prompt.and_then(|prompt| prompt.cached_tokens) }.or(counts.prompt_cache_hit_tokens);
+    let written = prompt.and_then(|prompt| prompt.cache_write_tokens);
     Some(wording::usage(
         counts.prompt_tokens.unwrap_or_default(),
         counts.completion_tokens.unwrap_or_default(),
-        { counts.prompt_tokens_details }
-            .and_then(|prompt| prompt.cached_tokens)
-            .or(counts.prompt_cache_hit_tokens),
+        (cached, written),
         { counts.completion_tokens_details }.and_then(|completion| completion.reasoning_tokens),
     ))
 }

@@ -104,6 +104,8 @@ pub(super) struct Counts {
 #[derive(Serialize)]
 struct PromptDetails {
     cached_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cache_write_tokens: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -119,6 +121,7 @@ impl From<Usage> for Counts {
             total_tokens: usage.input.saturating_add(usage.output),
             prompt_tokens_details: PromptDetails {
                 cached_tokens: usage.cache_read.unwrap_or_default(),
+                cache_write_tokens: usage.cache_write,
             },
             completion_tokens_details: CompletionDetails {
                 reasoning_tokens: usage.reasoning.unwrap_or_default(),

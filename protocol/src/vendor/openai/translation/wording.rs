@@ -135,18 +135,20 @@ pub(in crate::vendor) fn parameters<'a>(
     Ok((has_properties || has_more).then_some(Json::Borrowed(schema)))
 }
 
-/// Input, output, and of these what was cached and what was thought.
+/// Input, output, and of these what came from the cache, what went there, and what was thought.
 pub(in crate::vendor) fn usage(
     input: u64,
     output: u64,
-    cached: Option<u64>,
+    (cached, written): (Option<u64>, Option<u64>),
     thought: Option<u64>,
 ) -> Usage {
+    let cached = cached.map(|cached| cached.min(input));
+    let fresh = input.saturating_sub(cached.unwrap_or_default());
     Usage {
         input,
         output,
-        cache_read: cached.map(|cached| cached.min(input)),
-        cache_write: None,
+        cache_read: cached,
+        cache_write: written.map(|written| written.min(fresh)),
         reasoning: thought.map(|thought| thought.min(output)),
     }
 }

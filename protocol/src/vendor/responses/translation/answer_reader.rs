@@ -123,18 +123,20 @@ pub(super) fn usage(usage: &RawValue) -> Option<Usage> {
     #[derive(Deserialize)]
     struct Input {
         cached_tokens: Option<u64>,
+        cache_write_tokens: Option<u64>,
     }
     #[derive(Deserialize)]
     struct Output {
         reasoning_tokens: Option<u64>,
     }
     let counts: Counts = serde_json::from_str::<Option<Counts>>(usage.get()).ok()??;
+    let input = counts.input_tokens_details.as_ref();
+    let cached = input.and_then(|input| input.cached_tokens);
+    let written = input.and_then(|input| input.cache_write_tokens);
     Some(wording::usage(
         counts.input_tokens.unwrap_or_default(),
         counts.output_tokens.unwrap_or_default(),
-        counts
-            .input_tokens_details
-            .and_then(|input| input.cached_tokens),
+        (cached, written),
         { counts.output_tokens_details }.and_then(|output| output.reasoning_tokens),
     ))
 }

@@ -204,6 +204,7 @@ pub(super) struct Counts {
 #[derive(Serialize)]
 struct InputDetails {
     cached_tokens: u64,
+    cache_write_tokens: u64,
 }
 
 #[derive(Serialize)]
@@ -217,6 +218,7 @@ impl From<Usage> for Counts {
             input_tokens: usage.input,
             input_tokens_details: InputDetails {
                 cached_tokens: usage.cache_read.unwrap_or_default(),
+                cache_write_tokens: usage.cache_write.unwrap_or_default(),
             },
             output_tokens: usage.output,
             output_tokens_details: OutputDetails {

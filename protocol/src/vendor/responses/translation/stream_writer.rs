@@ -419,4 +419,22 @@ impl StreamWriter for Writer {
         }
         Ok(())
     }
+
+    /// It has the next number, and is about the response that has begun.
+    fn failure(&self, event: &[u8]) -> Option<Vec<u8>> {
+        let text = std::str::from_utf8(event).ok()?;
+        let (head, data) = text.trim_end().split_once("\ndata: ")?;
+        let mut data: serde_json::Value = serde_json::from_str(data).ok()?;
+        *data.get_mut("sequence_number")? = self.sequence.into();
+        if let Some(response) = data.get_mut("response").and_then(|it| it.as_object_mut()) {
+            let begun = self.identity.response(Vec::new(), None, None);
+            let begun = serde_json::to_value(begun).ok()?;
+            for (name, value) in begun.as_object()? {
+                if name == "id" || !response.contains_key(name) {
+                    response.insert(name.clone(), value.clone());
+                }
+            }
+        }
+        Some(format!("{head}\ndata: {data}\n\n").into_bytes())
+    }
 }
