@@ -235,6 +235,10 @@ pub(crate) fn reason(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            // What such an error wraps is not among the sources of it.
+            if let Some(tls) = io.get_ref().and_then(|inner| tls_reason(inner)) {
+                return tls;
+            }
             match io.kind() {
                 std::io::ErrorKind::ConnectionRefused => {
                     return "connection refused: nothing listens there".to_owned();

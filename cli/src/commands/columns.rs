@@ -82,7 +82,9 @@ fn columns(resource: Resource) -> &'static [Column] {
             ("ID", "/id"),
             ("GATEWAY", "/gateway"),
             ("ORIGIN", "/origin"),
-            ("CREATED", "/created_at"),
+            ("NAME", "/name"),
+            ("JOINED", "/joined_at"),
+            ("EXPIRES", "/expires_at"),
             ("REVOKED", "/revoked_at"),
         ],
         Resource::Authorities => &[
