@@ -10,6 +10,7 @@
 
 mod chat_to_responses;
 mod cohere;
+mod corpus;
 mod embeddings;
 mod harness;
 mod page;
