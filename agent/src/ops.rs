@@ -140,9 +140,9 @@ impl Ops {
 
     fn metrics(&self) -> Response<Full<Bytes>> {
         let mut text = String::new();
-        stats::encode_session_metrics(&self.status, &mut text);
+        stats::encode_session_metrics(&self.plane, &self.status, &mut text);
         // Ends with the end mark of the format, so it comes last.
-        self.plane.encode_metrics(&mut text);
+        self.plane.encode_metrics(&self.status.gateway(), &mut text);
         respond(StatusCode::OK, METRICS, text)
     }
 

@@ -185,11 +185,12 @@ impl Plane {
         self.shared.served.metrics().report_sent();
     }
 
-    /// Appends every series of the agent, and the end mark, in the OpenMetrics text format.
-    pub fn encode_metrics(&self, out: &mut String) {
+    /// Appends every series of the agent, labelled with its gateway, and the end mark, in the
+    /// OpenMetrics text format.
+    pub fn encode_metrics(&self, gateway: &str, out: &mut String) {
         self.shared.served.set_gauges();
         let metrics = self.shared.served.metrics();
         metrics.set_panics(self.shared.counters.panics());
-        metrics.encode(out);
+        metrics.encode(gateway, out);
     }
 }

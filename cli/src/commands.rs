@@ -13,6 +13,7 @@ pub(crate) mod delete;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 mod document;
+mod failing;
 pub(crate) mod fleet_sim;
 pub(crate) mod get;
 pub(crate) mod import;

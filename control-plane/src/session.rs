@@ -32,6 +32,7 @@ use asks::{Asks, is_in_doubt};
 pub(crate) use greeting::{Fault, first, negotiate};
 use notes::Notes;
 use overrides::SessionOverrides;
+use pools::DocumentNames;
 use push::InFlight;
 use record::{phase, record, states, unreadable, without_report};
 
@@ -233,6 +234,13 @@ impl Session {
         &self.record
     }
 
+    /// What the document that the agent serves names, as far as it is known here.
+    fn names(&self) -> Option<&DocumentNames> {
+        let served = self.target.as_ref();
+        let served = served.filter(|it| it.revision == self.record.applied_revision);
+        served.map(|target| &target.names)
+    }
+
     fn changed(&mut self) -> &mut AgentRecord {
         Arc::make_mut(&mut self.record)
     }
@@ -425,9 +433,7 @@ impl Session {
             return vec![Effect::Reported(Reported::Older), ack];
         }
         let in_doubt = is_in_doubt(self.record.seq, &report);
-        let served = self.target.as_ref();
-        let served = served.filter(|it| it.revision == self.record.applied_revision);
-        let said = pools::split(report.pools, served.map(|target| &target.names));
+        let said = pools::split(report.pools, self.names());
         let mut problems = report.problems;
         if said.is_foreign {
             problems.push(pools::FOREIGN.to_owned());

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lanekeeper_model::lease::{ProbeAnswer, ProbeAsk, ProbeVerdict, ProbedLane};
-use lanekeeper_model::{Advisory, ConfigSource, Override, Problem, Report};
+use lanekeeper_model::{Advisory, ConfigSource, Override, PoolUsability, Problem, Report};
 
 /// The ability of both ends to exchange [`Overrides`] and [`OverridesResult`].
 pub const ABILITY_OVERRIDES: &str = "overrides";
@@ -136,6 +136,8 @@ pub struct ConfigResult {
     pub revision: u64,
     /// Content hash of that revision, empty when none.
     pub hash: String,
+    /// The pools that lack a member under that revision.
+    pub pools: Vec<PoolUsability>,
 }
 
 /// The fate of a pushed revision.

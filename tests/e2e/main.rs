@@ -35,5 +35,6 @@ mod rollouts;
 mod standalone;
 mod traces;
 mod turns;
+mod usability;
 mod vendor_packages;
 mod waiting;

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 type Described = BTreeMap<String, BTreeMap<String, bool>>;
 
 /// Series of the agent that are there after traffic, a failure and a failover.
-const AGENT_ALWAYS: [&str; 23] = [
+const AGENT_ALWAYS: [&str; 26] = [
     "lanekeeper_requests_total",
     "lanekeeper_refusals_total",
     "lanekeeper_provider_breaker_state",
@@ -24,6 +24,9 @@ const AGENT_ALWAYS: [&str; 23] = [
     "lanekeeper_lane_inflight",
     "lanekeeper_lane_permits_available",
     "lanekeeper_pool_queued",
+    "lanekeeper_pool_usable_members",
+    "lanekeeper_lane_usable",
+    "lanekeeper_problems",
     "lanekeeper_request_seconds",
     "lanekeeper_time_to_first_content_seconds",
     "lanekeeper_overhead_seconds",
@@ -42,6 +45,7 @@ const SERVER_ALWAYS: [&str; 3] = [
 /// The series of one section of the page.
 fn described(section: &str) -> Described {
     let page = std::fs::read_to_string(repository().join("docs/metrics.md")).unwrap();
+    let is_agent = section == "Agent";
     let section = page.split("\n## ").find(|part| part.starts_with(section));
     let rows = section
         .unwrap()
@@ -55,7 +59,9 @@ fn described(section: &str) -> Described {
             let bare = label.trim_matches(['[', ']']);
             (bare.to_owned(), bare == label)
         });
-        (name.to_owned(), labels.collect())
+        // The page says it once for all of them.
+        let gateway = is_agent.then(|| ("gateway".to_owned(), true));
+        (name.to_owned(), labels.chain(gateway).collect())
     })
     .collect()
 }

@@ -110,7 +110,8 @@ async fn open_provider_is_seen_everywhere_and_an_override_of_it_is_carried_out()
     let metrics = fleet.http.get(url).send().await.unwrap();
     let metrics = metrics.text().await.unwrap();
     for series in ["state", "trips_total", "rejects_total"] {
-        let series = format!("lanekeeper_provider_breaker_{series}{{provider=\"east\"}}");
+        let series =
+            format!("lanekeeper_provider_breaker_{series}{{gateway=\"edge\",provider=\"east\"}}");
         assert!(metrics.contains(&series), "{series}: {metrics}");
     }
 

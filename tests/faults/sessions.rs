@@ -109,6 +109,7 @@ fn answer(nonce: u64, outcome: ConfigOutcome, serves: Option<&ConfigPush>) -> Fr
         outcome,
         revision: serves.map_or(0, |push| push.revision),
         hash: serves.map_or(String::new(), |push| push.hash.clone()),
+        pools: Vec::new(),
     })
 }
 

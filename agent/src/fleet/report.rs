@@ -1,6 +1,6 @@
 //! Builds the report of this moment within the sizes that the server accepts.
 
-use lanekeeper_model::{CellReport, PoolReport, Problem, Report, digest};
+use lanekeeper_model::{CellReport, PoolReport, PoolUsability, Problem, Report, digest};
 use lanekeeper_proto::limits::{
     PROBLEMS_MAX, REPORT_CELLS_MAX, REPORT_MEMBERS_MAX, REPORT_POOLS_MAX, TEXT_BYTES_MAX,
 };
@@ -93,6 +93,17 @@ fn select_pools(mut pools: Vec<PoolReport>, limits: Limits) -> (Vec<PoolReport>,
     let left_out = pools.len() - fitting;
     pools.truncate(fitting);
     (pools, left_out)
+}
+
+/// The pools that lack something, within the sizes that the server accepts.
+pub(super) fn fit_usability(pools: Vec<PoolUsability>, limits: Limits) -> Vec<PoolUsability> {
+    let lacking = pools.into_iter().filter(PoolUsability::is_amiss);
+    let reports = lacking.map(|usability| PoolReport {
+        usability,
+        ..PoolReport::default()
+    });
+    let (fitting, _) = select_pools(reports.collect(), limits);
+    fitting.into_iter().map(|pool| pool.usability).collect()
 }
 
 /// The cells to list, notable ones first, and how many had to be left out.

@@ -80,6 +80,7 @@ impl Lineage {
                     outcome: ConfigOutcome::Applied { problems },
                     revision: push.revision,
                     hash: push.hash.clone(),
+                    pools: Vec::new(),
                 }
             }
             Err(errors) => refusal(push.nonce, errors, self),
@@ -419,6 +420,7 @@ pub(crate) fn refusal(nonce: u64, errors: Vec<Problem>, lineage: &Lineage) -> Co
             .as_ref()
             .map(|applied| applied.hash.clone())
             .unwrap_or_default(),
+        pools: Vec::new(),
     }
 }
 

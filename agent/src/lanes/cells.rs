@@ -21,8 +21,8 @@ use crate::proof::{Circumstances, Proof};
 use advice::Following;
 use journal::Ring;
 use lanekeeper_breaker::{
-    Admission, Cell, HardDownScope, Outcome, Override, Policy, Refusal, RefusalReason, Selectable,
-    State, Ticket, Transition, View,
+    Admission, Cause, Cell, HardDownScope, Outcome, Override, Policy, Refusal, RefusalReason,
+    Selectable, State, Ticket, Transition, View,
 };
 use lanekeeper_model::journal::JournalLine;
 use lanekeeper_model::report::CauseReport;
@@ -390,12 +390,20 @@ impl CellSlot {
         } else {
             ""
         };
+        let cause = match transition.cause.filter(|_| transition.to == State::Open) {
+            Some(Cause {
+                kind,
+                status: Some(status),
+            }) => format!(" cause={} status={status}", kind.as_str()),
+            Some(Cause { kind, status: None }) => format!(" cause={}", kind.as_str()),
+            None => String::new(),
+        };
         tracing::info!(
-            "breaker {} {from}->{to} reason={reason} failures={failures}/{samples}{mode}",
+            "breaker {} {from}->{to} reason={reason} failures={failures}/{samples}{cause}{mode}",
             self.title()
         );
         if let Some(series) = &self.series {
-            series.transition(from, to, reason);
+            series.transition(transition);
         }
         self.changed.notify_one();
     }

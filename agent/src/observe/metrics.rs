@@ -16,8 +16,8 @@ use handles::LazySeries;
 use histogram::{Edges, Histogram};
 use labels::{
     CellDispositionLabels, CellLabels, CellOutcomeLabels, EndpointLabel, LaneLabels,
-    LaneOutcomeLabels, PoolLabels, PoolOutcomeLabels, PoolReasonLabels, ProviderLabels,
-    ProviderTransitionLabels, ReasonLabels, TransitionLabels,
+    LaneOutcomeLabels, MemberLabels, PoolLabels, PoolOutcomeLabels, PoolReasonLabels,
+    ProviderLabels, ProviderTransitionLabels, ReasonLabels, TransitionLabels,
 };
 use lanekeeper_model::traffic::TIME_EDGES_MS;
 use prometheus_client::encoding::text;
@@ -43,9 +43,8 @@ const _: () = assert!(REQUEST_SECONDS.len() == TIME_EDGES_MS.len());
 
 type Histograms = Family<PoolLabels, Histogram, Edges>;
 
-/// All families, and the registry that prints them.
+/// All families.
 pub(crate) struct Metrics {
-    registry: Registry,
     requests: Family<PoolOutcomeLabels, Counter>,
     refusals: Family<ReasonLabels, Counter>,
     attempts: Family<CellOutcomeLabels, Counter>,
@@ -66,6 +65,8 @@ pub(crate) struct Metrics {
     permits: Family<LaneLabels, Gauge>,
     probes: Family<LaneOutcomeLabels, Counter>,
     queued: Family<PoolLabels, Gauge>,
+    usable_members: Family<PoolLabels, Gauge>,
+    lane_usable: Family<MemberLabels, Gauge>,
     request_seconds: Histograms,
     first_content_seconds: Histograms,
     overhead_seconds: Histograms,
@@ -87,18 +88,9 @@ impl Table<'_> {
 }
 
 impl Metrics {
-    /// Registers every family.
+    /// Families without series.
     pub(crate) fn new() -> Self {
-        let mut metrics = Self::unregistered();
-        let mut registry = Registry::with_prefix(PREFIX);
-        metrics.register(&mut registry);
-        metrics.registry = registry;
-        metrics
-    }
-
-    fn unregistered() -> Self {
         Self {
-            registry: Registry::default(),
             request_seconds: Histograms::new_with_constructor(Edges(&REQUEST_SECONDS)),
             first_content_seconds: Histograms::new_with_constructor(Edges(&REQUEST_SECONDS)),
             overhead_seconds: Histograms::new_with_constructor(Edges(&OVERHEAD_SECONDS)),
@@ -122,6 +114,8 @@ impl Metrics {
             permits: Default::default(),
             probes: Default::default(),
             queued: Default::default(),
+            usable_members: Default::default(),
+            lane_usable: Default::default(),
             disconnects: Default::default(),
             retry_refusals: Default::default(),
             config_revision: Default::default(),
@@ -155,6 +149,8 @@ impl Metrics {
         add.family("lane_permits_available", "Permits left on lanes with a limit", &self.permits);
         add.family("probes", "Active probes of lanes", &self.probes);
         add.family("pool_queued", "Requests that wait for a permit", &self.queued);
+        add.family("pool_usable_members", "Members that can serve now", &self.usable_members);
+        add.family("lane_usable", "1 where the lane can serve in the pool now, else 0", &self.lane_usable);
         add.family("request_seconds", "From the request's head to the end of its answer", &self.request_seconds);
         add.family("time_to_first_content_seconds", "From the request's head to its first content", &self.first_content_seconds);
         add.family("overhead_seconds", "From the request's head to the first attempt's dispatch, body upload excluded", &self.overhead_seconds);
@@ -258,6 +254,7 @@ impl Metrics {
         self.disconnects.remove(&labels);
         self.retry_refusals.remove(&labels);
         self.queued.remove(&labels);
+        self.usable_members.remove(&labels);
         handles.failovers.retire();
     }
 
@@ -278,6 +275,10 @@ impl Metrics {
                 outcome: outcome.as_str(),
             });
         }
+        self.lane_usable.remove(&MemberLabels {
+            pool: handles.labels.pool.clone(),
+            lane: handles.labels.lane.clone(),
+        });
         self.state.remove(&handles.labels);
         self.trips.remove(&handles.labels);
         self.rejects.remove(&handles.labels);
@@ -356,6 +357,25 @@ impl Metrics {
             .set(i64::from(queued));
     }
 
+    /// Sets what one pool can serve with; called when the series are read.
+    pub(crate) fn set_usable_members(&self, pool: &str, usable: u32) {
+        self.usable_members
+            .get_or_create_owned(&PoolLabels {
+                pool: pool.to_owned(),
+            })
+            .set(i64::from(usable));
+    }
+
+    /// Sets whether a lane can serve in a pool; called when the series are read.
+    pub(crate) fn set_lane_usable(&self, pool: &str, lane: &str, usable: bool) {
+        self.lane_usable
+            .get_or_create_owned(&MemberLabels {
+                pool: pool.to_owned(),
+                lane: lane.to_owned(),
+            })
+            .set(i64::from(usable));
+    }
+
     /// Sets the served revision.
     pub(crate) fn set_revision(&self, revision: u64) {
         self.config_revision.set(revision);
@@ -376,9 +396,13 @@ impl Metrics {
         self.reports.inc();
     }
 
-    /// Appends the whole exposition in the OpenMetrics text format.
-    pub(crate) fn encode(&self, out: &mut String) {
-        if let Err(error) = text::encode(out, &self.registry) {
+    /// Appends the whole exposition in the OpenMetrics text format; every series names the gateway,
+    /// so that a lane that is open in one does not hide behind its namesake in another.
+    pub(crate) fn encode(&self, gateway: &str, out: &mut String) {
+        let label = ("gateway".into(), gateway.to_owned().into());
+        let mut registry = Registry::with_prefix_and_labels(PREFIX, std::iter::once(label));
+        self.register(&mut registry);
+        if let Err(error) = text::encode(out, &registry) {
             tracing::error!(%error, "metrics cannot be written");
         }
     }

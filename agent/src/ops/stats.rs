@@ -39,8 +39,7 @@ pub(super) fn page(plane: &Plane, status: &Status, now: Instant) -> Page {
         ConfigSource::Disk if status.confirmed() => ConfigSource::Live,
         source => source,
     });
-    let mut problems = status.problems();
-    problems.extend(plane.problems());
+    let problems = problems(plane, status);
     let uptime_ms = now.duration_since(status.started()).as_millis();
     Page {
         agent: Agent {
@@ -58,18 +57,29 @@ pub(super) fn page(plane: &Plane, status: &Status, now: Instant) -> Page {
     }
 }
 
-/// Series about the session, without the format's end mark.
-pub(super) fn encode_session_metrics(status: &Status, out: &mut String) {
+fn problems(plane: &Plane, status: &Status) -> Vec<String> {
+    let mut problems = status.problems();
+    problems.extend(plane.problems());
+    problems
+}
+
+/// Series about the session and the process, without the format's end mark.
+pub(super) fn encode_session_metrics(plane: &Plane, status: &Status, out: &mut String) {
     let connected = u8::from(status.connected());
+    let problems = problems(plane, status).len();
+    let gateway = status.gateway();
     // Writing to a String cannot fail.
     let _ = write!(
         out,
         "# HELP lanekeeper_session_connected A session with the control plane is open.\n\
          # TYPE lanekeeper_session_connected gauge\n\
-         lanekeeper_session_connected {connected}\n\
+         lanekeeper_session_connected{{gateway=\"{gateway}\"}} {connected}\n\
          # HELP lanekeeper_sessions_opened Sessions opened with the control plane.\n\
          # TYPE lanekeeper_sessions_opened counter\n\
-         lanekeeper_sessions_opened_total {}\n",
+         lanekeeper_sessions_opened_total{{gateway=\"{gateway}\"}} {}\n\
+         # HELP lanekeeper_problems What is wrong with the agent, as its page of facts lists it.\n\
+         # TYPE lanekeeper_problems gauge\n\
+         lanekeeper_problems{{gateway=\"{gateway}\"}} {problems}\n",
         status.sessions()
     );
     if let Some(left_secs) = status.certificate_left_secs(clock::unix_now()) {
@@ -77,7 +87,7 @@ pub(super) fn encode_session_metrics(status: &Status, out: &mut String) {
             out,
             "# HELP lanekeeper_certificate_expiry_seconds Time to the end of this agent's certificate.\n\
              # TYPE lanekeeper_certificate_expiry_seconds gauge\n\
-             lanekeeper_certificate_expiry_seconds {left_secs}\n",
+             lanekeeper_certificate_expiry_seconds{{gateway=\"{gateway}\"}} {left_secs}\n",
         );
     }
 }

@@ -185,8 +185,8 @@ async fn lane_that_fails_callers_and_not_probes_trips_in_every_round() {
         .await;
     }
     for change in [
-        r#"from="closed",to="open",reason="consecutive"} 3"#,
-        r#"from="open",to="closed",reason="recovered"} 3"#,
+        r#"from="closed",to="open",reason="consecutive",cause="status",mode="enforce"} 3"#,
+        r#"from="open",to="closed",reason="recovered",cause="",mode="enforce"} 3"#,
     ] {
         let metrics = agent.metrics();
         assert!(metrics.contains(change), "{metrics}");

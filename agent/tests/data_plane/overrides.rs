@@ -88,7 +88,7 @@ async fn the_same_set_again_changes_nothing() {
             .apply_overrides(&[order("1", None, "a", OverrideAction::ForceOpen)]);
     }
     let metrics = agent.metrics();
-    let line = r#"lanekeeper_breaker_transitions_total{pool="chat",lane="a",from="closed",to="open",reason="override"} 1"#;
+    let line = r#"lanekeeper_breaker_transitions_total{pool="chat",lane="a",from="closed",to="open",reason="override",cause="",mode="enforce"} 1"#;
     assert!(metrics.contains(line), "{metrics}");
 }
 
@@ -123,7 +123,7 @@ async fn order_ends_by_itself_with_one_line_and_one_count() {
     })
     .await;
     assert!(serving(&a, &agent).await);
-    let line = r#"{pool="chat",lane="a",from="open",to="closed",reason="override_ended"} 1"#;
+    let line = r#"{pool="chat",lane="a",from="open",to="closed",reason="override_ended",cause="",mode="enforce"} 1"#;
     eventually("it was told", || agent.metrics().contains(line)).await;
 }
 

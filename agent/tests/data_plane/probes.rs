@@ -114,7 +114,7 @@ async fn transition_is_announced_and_counted() {
     for line in [
         r#"lanekeeper_breaker_state{pool="chat",lane="a"} 1.0"#,
         r#"lanekeeper_breaker_trips_total{pool="chat",lane="a"} 1"#,
-        r#"lanekeeper_breaker_transitions_total{pool="chat",lane="a",from="closed",to="open",reason="consecutive"} 1"#,
+        r#"lanekeeper_breaker_transitions_total{pool="chat",lane="a",from="closed",to="open",reason="consecutive",cause="status",mode="enforce"} 1"#,
         r#"lanekeeper_requests_total{pool="chat",outcome="exhausted"} 1"#,
         r#"lanekeeper_attempts_total{pool="chat",lane="a",outcome="transient"} 1"#,
     ] {

@@ -36,8 +36,7 @@ async fn calls_end_with_what_they_have_once_the_budget_is_spent_and_say_so() {
     assert_eq!(a.hits(), 20);
     assert!((12..=14).contains(&ended), "{ended}: {answers:?}");
     assert_eq!(b.hits(), 40 - ended);
-    let mut metrics = String::new();
-    agent.plane.encode_metrics(&mut metrics);
+    let metrics = agent.metrics();
     let series = format!("retry_budget_refusals_total{{pool=\"chat\"}} {ended}");
     assert!(metrics.contains(&series), "{metrics}");
 }

@@ -103,7 +103,7 @@ async fn change_of_mode_is_counted_like_any_transition() {
     chat("chat", false).send(agent.address).await;
     assert_eq!(agent.cell("chat", "a")["state"], "open");
     agent.apply(&breaker("off"));
-    let line = r#"{pool="chat",lane="a",from="open",to="closed",reason="policy"} 1"#;
+    let line = r#"{pool="chat",lane="a",from="open",to="closed",reason="policy",cause="",mode="enforce"} 1"#;
     eventually("it is counted", || agent.metrics().contains(line)).await;
     assert_eq!(agent.cell("chat", "a")["state"], "closed");
 }

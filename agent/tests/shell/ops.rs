@@ -32,11 +32,15 @@ async fn the_endpoints_answer_in_their_shapes() {
     let metrics = agent.ask("GET", "/metrics").await;
     assert_eq!(metrics.status, 200);
     assert!(metrics.head.contains("application/openmetrics-text"));
-    assert!(metrics.body.contains("lanekeeper_session_connected 1\n"));
     assert!(
         metrics
             .body
-            .contains("lanekeeper_sessions_opened_total 1\n")
+            .contains("lanekeeper_session_connected{gateway=\"edge\"} 1\n")
+    );
+    assert!(
+        metrics
+            .body
+            .contains("lanekeeper_sessions_opened_total{gateway=\"edge\"} 1\n")
     );
     agent.stop().await;
 }

@@ -87,7 +87,9 @@ async fn sighup_judges_the_file_again_and_refusals_are_counted() {
         let metrics = agent.ask("GET", "/metrics").await.body;
         metrics
             .lines()
-            .find_map(|line| line.strip_prefix("lanekeeper_config_rejects_total "))
+            .find_map(|line| {
+                line.strip_prefix("lanekeeper_config_rejects_total{gateway=\"edge\"} ")
+            })
             .map_or(0, |count| count.parse().unwrap())
     };
     assert_eq!(rejects().await, 0);

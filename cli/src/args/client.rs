@@ -102,7 +102,7 @@ pub(crate) struct ReplayArguments {
 pub(crate) struct GetArguments {
     /// What to read
     pub(crate) resource: Resource,
-    /// Gateway; a filter for gateways, agents and breakers, needed for what belongs to one
+    /// Gateway; a filter for gateways, agents, breakers and pools, needed for what belongs to one
     #[arg(add = complete::gateways())]
     pub(crate) gateway: Option<String>,
     /// How the result is printed
@@ -157,6 +157,9 @@ pub(crate) enum Resource {
     /// The fleet's breakers
     #[value(aliases = ["breaker", "breaker-state"])]
     Breakers,
+    /// The pools: what they can serve with, and what came of their callers' requests
+    #[value(alias = "pool")]
+    Pools,
     /// A gateway's document
     Config,
     /// A gateway's history

@@ -1,6 +1,6 @@
 //! `lanekeeper apply`
 
-use super::document;
+use super::{document, failing};
 use crate::api::{Api, segment, with_allow_empty, with_message};
 use crate::args::{ApplyArguments, Format};
 use crate::exit::{Failure, Kind};
@@ -9,6 +9,9 @@ use lanekeeper_model::content_hash;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// How long a pool may serve nobody after its revision is applied everywhere before that counts: a
+/// lane may just be busy.
+const EXHAUSTED_MAX: Duration = Duration::from_secs(3);
 /// Pause between two looks at the agents while waiting.
 const LOOK_INTERVAL: Duration = Duration::from_millis(300);
 
@@ -64,6 +67,7 @@ pub(crate) async fn run(arguments: ApplyArguments) -> Result<(), Failure> {
     for (gateway, revision) in revisions {
         if arguments.wait {
             wait(&api, gateway, revision, arguments.timeout_secs).await?;
+            serves(&api, gateway, revision).await?;
         } else {
             output::hint(&format!(
                 "agents are applying it: lanekeeper get agents {gateway}"
@@ -275,6 +279,27 @@ async fn wait(api: &Api, gateway: &str, revision: u64, timeout: Duration) -> Res
             return Err(Failure::new(Kind::Unreachable, text));
         }
         told = Some(now);
+        tokio::time::sleep(LOOK_INTERVAL).await;
+    }
+}
+
+/// Makes sure that the pools serve on the agents that applied a revision: one that is applied and
+/// serves nobody is no success.
+async fn serves(api: &Api, gateway: &str, revision: u64) -> Result<(), Failure> {
+    let start = clock::now();
+    loop {
+        let exhausted = failing::exhausted(api, Some(gateway)).await?;
+        let Some(first) = exhausted.first() else {
+            return Ok(());
+        };
+        if start.elapsed() >= EXHAUSTED_MAX {
+            let more = match exhausted.len() {
+                1 => String::new(),
+                several => format!(", and {} more", several - 1),
+            };
+            let text = format!("revision {revision} is applied, but {first}{more}");
+            return Err(Failure::new(Kind::Other, text));
+        }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
 }

@@ -2,7 +2,7 @@
 
 pub(super) mod filter;
 
-use super::columns;
+use super::{columns, failing};
 use crate::api::{Api, segment};
 use crate::args::{GetArguments, GetFormat, Resource};
 use crate::exit::{Failure, Kind};
@@ -29,6 +29,7 @@ pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
                 output::clear();
             }
             print(&value, &arguments)?;
+            say_failing(&api, &arguments).await?;
             shown = Some(without_ages(&value));
         }
         if !arguments.watch || !output::try_flush() {
@@ -36,6 +37,19 @@ pub(crate) async fn run(arguments: GetArguments) -> Result<(), Failure> {
         }
         tokio::time::sleep(LOOK_INTERVAL).await;
     }
+}
+
+/// Whatever of the fleet is looked at, people learn when callers are failed.
+async fn say_failing(api: &Api, arguments: &GetArguments) -> Result<(), Failure> {
+    let is_for_people = matches!(arguments.output, GetFormat::Table | GetFormat::Wide);
+    let is_of_the_fleet = matches!(
+        arguments.resource,
+        Resource::Gateways | Resource::Agents | Resource::Breakers | Resource::Pools
+    );
+    if is_for_people && is_of_the_fleet {
+        failing::hint(api, arguments.gateway.as_deref()).await?;
+    }
+    Ok(())
 }
 
 fn print(value: &Value, arguments: &GetArguments) -> Result<(), Failure> {
@@ -74,7 +88,11 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
     };
     let filter = name.as_ref().map(|name| format!("gateway={name}"));
     // A filter that matches nothing looks healthy: a mistyped name has to be told apart.
-    if let (Resource::Agents | Resource::Breakers, Some(gateway)) = (arguments.resource, &gateway) {
+    let is_filter = matches!(
+        arguments.resource,
+        Resource::Agents | Resource::Breakers | Resource::Pools
+    );
+    if let (true, Some(gateway)) = (is_filter, &gateway) {
         api.get(gateway).await?;
     }
     if let Some(number) = arguments.revision {
@@ -103,6 +121,7 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
             None => list(api, "/admin/v1/gateways", "gateways", None).await,
         },
         Resource::Agents => list(api, "/api/v1/agents", "agents", filter).await,
+        Resource::Pools => list(api, failing::POOLS, "pools", filter).await,
         Resource::Revisions => list(api, &of_gateway("revisions")?, "revisions", None).await,
         Resource::Rollouts => list(api, &of_gateway("rollouts")?, "rollouts", None).await,
         Resource::Overrides => list(api, &of_gateway("overrides")?, "overrides", None).await,
@@ -164,7 +183,7 @@ async fn pages(
 }
 
 /// The names that lists have.
-const LISTS: [&str; 9] = [
+const LISTS: [&str; 10] = [
     "gateways",
     "agents",
     "revisions",
@@ -174,6 +193,7 @@ const LISTS: [&str; 9] = [
     "entries",
     "identities",
     "authorities",
+    "pools",
 ];
 
 /// The entries of a list, whatever they are.
@@ -219,7 +239,7 @@ fn table(resource: Resource, value: &Value, wide: bool) {
     let entries = entries(value);
     if entries.is_empty() {
         output::hint(match resource {
-            Resource::Breakers => "every cell is closed on every agent that reports",
+            Resource::Breakers => nothing_listed(value),
             _ => "there are none",
         });
     }
@@ -228,5 +248,20 @@ fn table(resource: Resource, value: &Value, wide: bool) {
         let count = |name: &str| columns::word(value.pointer(name));
         let (live, stale) = (count("/agents/live"), count("/agents/stale"));
         output::hint(&format!("agents: {live} live, {stale} stale"));
+        let is = |flag: &str| value.get(flag).and_then(Value::as_bool).unwrap_or_default();
+        if is("rebuilding") {
+            output::hint("the server has just started: not every agent is back yet");
+        } else if is("partial") {
+            output::hint("a share of the reports is missing");
+        }
+    }
+}
+
+/// What an empty list of breakers means.
+fn nothing_listed(view: &Value) -> &'static str {
+    let live = view.pointer("/agents/live").and_then(Value::as_u64);
+    match live {
+        Some(0) | None => "no agent reports, so nothing is known",
+        Some(_) => "every cell is closed and usable on every agent that reports",
     }
 }

@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
-use lanekeeper_model::ConfigSource;
 use lanekeeper_model::fleet::Rejected;
+use lanekeeper_model::{ConfigSource, PoolReport, PoolUsability};
 use lanekeeper_proto::message::{ConfigOutcome, ConfigPush, ConfigResult, FromServer};
 
-use super::{Effect, Session};
+use super::{Effect, Session, pools};
 
 /// A push that waits for its answer.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ impl Session {
         let applied = match result.outcome {
             ConfigOutcome::Applied { problems } => {
                 self.serves(result.revision, result.hash, problems);
+                self.lacks(result.pools);
                 true
             }
             ConfigOutcome::Rejected { errors } => {
@@ -59,6 +60,7 @@ impl Session {
                 if result.nonce <= self.nonce && known != (result.revision, &result.hash) =>
             {
                 self.serves(result.revision, result.hash, problems);
+                self.lacks(result.pools);
                 vec![Effect::Record { notable: true }, Effect::Facts]
             }
             ConfigOutcome::Applied { .. } | ConfigOutcome::Rejected { .. } => Vec::new(),
@@ -73,6 +75,16 @@ impl Session {
         record.config_source = ConfigSource::Live;
         record.problems = problems;
         record.last_error = None;
+    }
+
+    /// Takes which pools lack a member under the revision that was just applied.
+    fn lacks(&mut self, pools: Vec<PoolUsability>) {
+        let pools = pools.into_iter().map(|usability| PoolReport {
+            usability,
+            ..PoolReport::default()
+        });
+        let said = pools::split(pools.collect(), self.names());
+        self.changed().pools = said.usability;
     }
 
     /// Pushes the target if the agent lacks it and nothing forbids it.

@@ -86,6 +86,7 @@ pub(super) fn unreadable(nonce: u64, unfit: &Unfit, record: &AgentRecord) -> Con
         },
         revision: record.applied_revision,
         hash: record.applied_hash.clone(),
+        pools: Vec::new(),
     }
 }
 

@@ -108,6 +108,7 @@ fn ack(nonce: u64, revision: u64) -> ConfigResult {
         },
         revision,
         hash: hash(revision),
+        pools: Vec::new(),
     }
 }
 
@@ -119,6 +120,7 @@ fn nack(nonce: u64, serving: u64) -> ConfigResult {
         },
         revision: serving,
         hash: hash(serving),
+        pools: Vec::new(),
     }
 }
 

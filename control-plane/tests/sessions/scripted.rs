@@ -393,6 +393,7 @@ impl Agent {
             },
             revision: push.revision,
             hash: push.hash.clone(),
+            pools: Vec::new(),
         }))
         .await;
     }
@@ -405,6 +406,7 @@ impl Agent {
             },
             revision: serving,
             hash: hash.to_owned(),
+            pools: Vec::new(),
         }))
         .await;
     }

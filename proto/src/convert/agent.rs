@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use lanekeeper_model::{ConfigSource, Problem, Report};
+use lanekeeper_model::{ConfigSource, PoolReport, Problem, Report};
 
 use super::bounds::{at_most, gateway, name, required, text, texts, unknown};
+use super::pools;
 use crate::error::{Unfit, WireError};
 use crate::limits::{CAPABILITIES_MAX, LABELS_MAX, PROBLEMS_MAX};
 use crate::message::{
@@ -203,6 +204,9 @@ impl TryFrom<wire::ConfigResult> for ConfigResult {
             outcome,
             revision: result.revision,
             hash: name(result.hash, "hash")?,
+            pools: { pools::read(result.pools, 0)?.into_iter() }
+                .map(|pool| pool.usability)
+                .collect(),
         })
     }
 }
@@ -213,6 +217,14 @@ impl From<ConfigResult> for wire::ConfigResult {
             nonce: result.nonce,
             revision: result.revision,
             hash: result.hash,
+            pools: { result.pools.into_iter() }
+                .map(|usability| {
+                    wire::Pool::from(PoolReport {
+                        usability,
+                        ..PoolReport::default()
+                    })
+                })
+                .collect(),
             ..Self::default()
         };
         match result.outcome {

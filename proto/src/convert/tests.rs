@@ -47,6 +47,7 @@ fn applied() -> ConfigResult {
         },
         revision: 13,
         hash: "cd".repeat(32),
+        pools: Vec::new(),
     }
 }
 
@@ -62,6 +63,7 @@ fn rejected() -> ConfigResult {
         },
         revision: 13,
         hash: "cd".repeat(32),
+        pools: Vec::new(),
     }
 }
 
@@ -264,6 +266,10 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
         (
             "config_result_rejected",
             FromAgent::ConfigResult(rejected()),
+        ),
+        (
+            "config_result_with_pools",
+            FromAgent::ConfigResult(pools::applied_with_pools()),
         ),
         ("report", FromAgent::Report(report())),
         (

@@ -6,18 +6,18 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
-use lanekeeper_model::{Advisory, Problem};
+use lanekeeper_model::{Advisory, PoolUsability, Problem};
 use lanekeeper_proto::WireError;
 use lanekeeper_proto::limits::{PROBE_LEASES_MAX, PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
-    AppliedRevision, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye, Hello, Limits,
-    Overrides, OverridesResult, ProbeLease, ProbeLeaseRequest,
+    AppliedRevision, ConfigOutcome, ConfigPush, ConfigResult, FromAgent, FromServer, Goodbye,
+    Hello, Limits, Overrides, OverridesResult, ProbeLease, ProbeLeaseRequest,
 };
 use lanekeeper_proto::wire::{ServerMessage, server_message};
 
 use super::overrides::Given;
 use crate::fleet::backoff::Backoff;
-use crate::fleet::report::{fit_errors, fit_texts};
+use crate::fleet::report::{fit_errors, fit_texts, fit_usability};
 use crate::fleet::session::{Leave, Lineage, Numbered, STALL_TIMEOUT, Session, Step, refusal};
 use crate::status::VERSION;
 
@@ -369,6 +369,17 @@ impl Link {
             connection.push_answer = Some(answer);
         }
         Some(push)
+    }
+
+    /// Adds to the answer of the trial that just ended which pools lack a member now.
+    pub fn answer_pools(&mut self, pools: Vec<PoolUsability>) {
+        if let Some(connection) = &mut self.connection
+            && let Some(limits) = connection.session.limits()
+            && let Some(answer) = &mut connection.push_answer
+            && matches!(answer.outcome, ConfigOutcome::Applied { .. })
+        {
+            answer.pools = fit_usability(pools, limits);
+        }
     }
 
     /// Makes the answer to this session's overrides, given the ids of those that concern no cell

@@ -295,6 +295,7 @@ impl Control {
             self.log_verdict(revision, &verdict);
         }
         let push = self.link.tried(verdict);
+        self.link.answer_pools(self.plane.usability());
         self.link.answer_overrides(&self.plane.unmet_overrides());
         if let (Some(push), Some(document)) = (push, document) {
             self.status.confirm();

@@ -92,9 +92,19 @@ impl Served {
     pub(crate) fn usability(&self) -> Vec<PoolUsability> {
         let now = clock::now();
         let guard = self.snapshot.load();
-        let pools = guard.iter().flat_map(|snapshot| pools_of(snapshot));
-        pools.map(|pool| pool.usability(now)).collect()
+        let pools = guard
+            .iter()
+            .flat_map(|snapshot| usability_of(snapshot, now));
+        pools.collect()
     }
+}
+
+/// What each pool of a snapshot can serve with.
+pub(super) fn usability_of(
+    snapshot: &Snapshot,
+    now: Instant,
+) -> impl Iterator<Item = PoolUsability> {
+    pools_of(snapshot).map(move |pool| pool.usability(now))
 }
 
 /// Every pool of a snapshot; direct routes count as one without a name.

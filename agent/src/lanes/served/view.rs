@@ -1,6 +1,7 @@
 //! What is served, as reports, `/stats` and the metrics show it.
 
 use super::Served;
+use super::usability::usability_of;
 use crate::clock;
 use crate::lanes::snapshot::Applied;
 use crate::lanes::stats::{self, LaneStats, PoolStats, Stats};
@@ -136,6 +137,19 @@ impl Served {
             }
             for pool in snapshot.pools.values() {
                 metrics.set_queued(&pool.name, pool.state.queued());
+            }
+            for pool in usability_of(snapshot, now).filter(|it| !it.pool.is_direct()) {
+                metrics.set_usable_members(&pool.pool, pool.usable);
+                for member in snapshot
+                    .pools
+                    .get(&pool.pool)
+                    .iter()
+                    .flat_map(|it| &it.members)
+                {
+                    let lane = member.lane.name();
+                    let usable = pool.unusable.iter().all(|it| it.lane != *lane);
+                    metrics.set_lane_usable(&pool.pool, lane, usable);
+                }
             }
         }
     }

@@ -6,6 +6,7 @@ use super::labels::{
     TransitionLabels,
 };
 use super::{AttemptOutcome, RequestOutcome};
+use lanekeeper_breaker::{State, Transition};
 use lanekeeper_model::{AttemptCounts, PoolTotals, RequestCounts, Times};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -154,14 +155,16 @@ impl CellMetrics {
         });
     }
 
-    fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
+    fn transition(&self, change: &Transition) {
         self.transitions.inc(TransitionLabels {
             pool: self.labels.pool.clone(),
             lane: self.labels.lane.clone(),
             endpoint: self.labels.endpoint,
-            from,
-            to,
-            reason,
+            from: change.from.as_str(),
+            to: change.to.as_str(),
+            reason: change.reason.as_str(),
+            cause: cause_of(change),
+            mode: mode_of(change),
         });
     }
 }
@@ -176,14 +179,32 @@ pub(crate) struct ProviderMetrics {
 }
 
 impl ProviderMetrics {
-    fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
+    fn transition(&self, change: &Transition) {
         self.transitions.inc(ProviderTransitionLabels {
             provider: self.labels.provider.clone(),
             endpoint: self.labels.endpoint,
-            from,
-            to,
-            reason,
+            from: change.from.as_str(),
+            to: change.to.as_str(),
+            reason: change.reason.as_str(),
+            cause: cause_of(change),
+            mode: mode_of(change),
         });
+    }
+}
+
+/// What a change was put down to; nothing where no failure led to it.
+fn cause_of(change: &Transition) -> &'static str {
+    let failed = change.to == State::Open;
+    let cause = change.cause.filter(|_| failed);
+    cause.map_or("", |cause| cause.kind.as_str())
+}
+
+/// In observe mode nothing is refused: the series says what would have been.
+fn mode_of(change: &Transition) -> &'static str {
+    if change.observed {
+        "observe"
+    } else {
+        "enforce"
     }
 }
 
@@ -254,19 +275,19 @@ impl CellSeries {
         }
     }
 
-    /// Counts a change of state.
-    pub(crate) fn transition(&self, from: &'static str, to: &'static str, reason: &'static str) {
+    /// Counts a change of state. What a cell would have done that only watches is no trip.
+    pub(crate) fn transition(&self, change: &Transition) {
         let trips = match self {
             Self::Member(member) => {
-                member.transition(from, to, reason);
+                member.transition(change);
                 &member.trips
             }
             Self::Provider(provider) => {
-                provider.transition(from, to, reason);
+                provider.transition(change);
                 &provider.trips
             }
         };
-        if from == "closed" && to == "open" {
+        if change.from == State::Closed && change.to == State::Open && !change.observed {
             trips.inc();
         }
     }

@@ -30,6 +30,12 @@ pub(super) struct LaneOutcomeLabels {
     pub(super) outcome: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+pub(super) struct MemberLabels {
+    pub(super) pool: String,
+    pub(super) lane: String,
+}
+
 /// The endpoint of a cell; no label at all where one cell judges every endpoint.
 #[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 pub(super) struct EndpointLabel(pub(super) Option<&'static str>);
@@ -78,6 +84,8 @@ pub(super) struct TransitionLabels {
     pub(super) from: &'static str,
     pub(super) to: &'static str,
     pub(super) reason: &'static str,
+    pub(super) cause: &'static str,
+    pub(super) mode: &'static str,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -100,4 +108,6 @@ pub(super) struct ProviderTransitionLabels {
     pub(super) from: &'static str,
     pub(super) to: &'static str,
     pub(super) reason: &'static str,
+    pub(super) cause: &'static str,
+    pub(super) mode: &'static str,
 }

@@ -87,6 +87,23 @@ fn usability_is_kept_until_the_next_report_and_traffic_is_taken_once() {
 }
 
 #[test]
+fn answer_to_a_push_says_what_the_new_revision_lacks_before_any_report() {
+    let bench = bench();
+    let (mut session, _) = bench.open(hello(applied(3, Some(EPOCH))), named_target(3));
+    bench.report(&mut session, with_pools(1, vec![pool("chat", "sonnet", 0)]));
+    session.set_target(named_target(4), bench.at(2));
+    let lacks = |lane: &str| pool("chat", lane, 0).usability;
+    let result = ConfigResult {
+        pools: vec![lacks("opus"), pool("made-up", "opus", 0).usability],
+        ..ack(1, 4)
+    };
+    let message = Ok(FromAgent::ConfigResult(result));
+    session.receive(message, bench.at(3), 1_003_000).unwrap();
+    assert_eq!(session.record().applied_revision, 4);
+    assert_eq!(session.record().pools, [lacks("opus")]);
+}
+
+#[test]
 fn report_is_held_to_the_document_that_the_agent_serves() {
     let bench = bench();
     let (mut session, _) = bench.open(hello(applied(3, Some(EPOCH))), named_target(3));

@@ -142,6 +142,7 @@ fn first_result(outcome: ConfigOutcome, revision: u64) -> ConfigResult {
         outcome,
         revision,
         hash: "ab".repeat(32),
+        pools: Vec::new(),
     }
 }
 

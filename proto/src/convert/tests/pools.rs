@@ -72,6 +72,14 @@ pub(super) fn report_with_pools() -> Report {
     }
 }
 
+/// An answer to a push that also says which pools lack a member now.
+pub(super) fn applied_with_pools() -> ConfigResult {
+    ConfigResult {
+        pools: vec![pool().usability],
+        ..applied()
+    }
+}
+
 fn sent(report: Report) -> wire::Report {
     wire::Report::from(report)
 }
