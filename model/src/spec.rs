@@ -23,7 +23,7 @@ pub use breaker::{
     TripSpec, WindowKind,
 };
 pub use client::{Client, Limits};
-pub use model::{Accepts, Model, Samplers, TokenField};
+pub use model::{Accepts, Model, ReasoningForm, Samplers, TokenField};
 pub use pool::{
     Affinity, AffinityMode, BudgetScope, Failover, Fleet, FleetMode, FleetProbe, LastError, Member,
     OnAuthDown, OnExhausted, Pool, Queue, RetryBudget, Strategy, Translate, UpstreamCredentials,

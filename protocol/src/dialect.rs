@@ -95,6 +95,11 @@ pub trait Vendor: fmt::Debug + Send + Sync {
     /// The operations that its lanes serve.
     fn operations(&self) -> &'static [Operation];
 
+    /// The operation that counts the tokens of a chat request.
+    fn count_operation(&self) -> Operation {
+        Operation::CountTokens
+    }
+
     /// Its endpoints that are passed through without being read, which its lanes serve too.
     fn others(&self) -> &'static [OtherEndpoint] {
         &[]
@@ -343,13 +348,19 @@ impl Dialect {
         }
     }
 
+    /// True when the tokens of a chat request are to be counted.
+    #[must_use]
+    pub fn counts_tokens(self) -> bool {
+        self.operation == self.vendor.count_operation()
+    }
+
     /// True when lanes of `lane`, another vendor, can be asked this in translation.
     #[must_use]
     pub fn reaches(self, lane: &dyn Vendor) -> bool {
+        let speaks = self.vendor.translator().is_some() && lane.translator().is_some();
         match self.operation {
-            Operation::Chat | Operation::ChatStream => {
-                self.vendor.translator().is_some() && lane.translator().is_some()
-            }
+            Operation::Chat | Operation::ChatStream => speaks,
+            _ if self.counts_tokens() => speaks,
             Operation::Embeddings | Operation::EmbeddingsBatch => {
                 self.vendor.embedder().is_some() && lane.embedder().is_some()
             }

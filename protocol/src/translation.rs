@@ -33,7 +33,7 @@ use lanekeeper_model::gateway::{Accepts, Protocol};
 
 use crate::ir::{Answer, Event, Place, Request};
 
-pub use exchange::{Exchange, Translated, request};
+pub use exchange::{Exchange, Translated, count_tokens, request};
 pub use fit::CUSTOM_INPUT;
 pub use ids::IdRule;
 pub use losses::Losses;
@@ -141,6 +141,45 @@ pub trait Translator: fmt::Debug + Send + Sync {
 
     /// Writes a whole chat answer for a caller.
     fn write_answer(&self, answer: &Answer<'_>, caller: &CallerFacts) -> Vec<u8>;
+
+    /// Reads a caller's request to count the tokens of a chat request.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::read_request`].
+    fn read_count<'a>(&self, body: &'a [u8]) -> Result<Request<'a>, Refusal> {
+        self.read_request(body, false)
+    }
+
+    /// Writes a request to count tokens for a lane.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::write_request`]; and the protocol has nothing that counts.
+    fn write_count(
+        &self,
+        request: &Request<'_>,
+        lane: &LaneFacts<'_>,
+        losses: &mut Losses,
+    ) -> Result<Vec<u8>, Refusal> {
+        let _ = (request, lane, losses);
+        Err(Refusal::new(
+            "model",
+            "is served by lanes that cannot count tokens",
+        ))
+    }
+
+    /// Reads a lane's count. `None` when it is none.
+    fn read_counted(&self, body: &[u8]) -> Option<u64> {
+        let _ = body;
+        None
+    }
+
+    /// Writes a count for a caller.
+    fn write_counted(&self, tokens: u64) -> Vec<u8> {
+        let _ = tokens;
+        Vec::new()
+    }
 
     /// A reader at the start of a lane's stream.
     fn stream_reader(&self) -> Box<dyn StreamReader>;

@@ -150,7 +150,7 @@ async fn asked_of_lane(
     if !head.status.is_success() {
         return refused(rules, head, body, bounds).await;
     }
-    if dialect.is_judged_by_status() {
+    if dialect.is_judged_by_status() && outbound.translation.is_none() {
         return Box::pin(unread(head, body, bounds)).await;
     }
     let attempted = if !headers::is_event_stream(&head.headers) {

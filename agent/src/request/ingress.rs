@@ -404,7 +404,7 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
 /// What lanes of the caller's own protocol get, where the body holds what translations wrote.
 fn cleaned(pool: &Pool, body: &Bytes, dialect: Dialect) -> Option<Box<(Bytes, ModelPlaces)>> {
     let is_chat = matches!(dialect.operation(), Operation::Chat | Operation::ChatStream);
-    if !is_chat || !pool.mixes(dialect.protocol()) {
+    if !(is_chat || dialect.counts_tokens()) || !pool.mixes(dialect.protocol()) {
         return None;
     }
     let cleaned = marks::taken_off(body);

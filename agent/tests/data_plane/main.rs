@@ -17,6 +17,7 @@ mod azure;
 mod bounds;
 mod cancellation;
 mod classification;
+mod counts;
 mod embeddings;
 mod encoded;
 mod endpoints;

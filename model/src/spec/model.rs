@@ -75,6 +75,8 @@ pub struct Accepts {
     pub samplers: Samplers,
     /// Whether it takes stop sequences.
     pub stop: bool,
+    /// How it is asked to think, where its protocol has two ways.
+    pub reasoning: ReasoningForm,
 }
 
 impl Default for Accepts {
@@ -83,8 +85,20 @@ impl Default for Accepts {
             token_field: None,
             samplers: Samplers::default(),
             stop: true,
+            reasoning: ReasoningForm::default(),
         }
     }
+}
+
+/// How a model is asked to think.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningForm {
+    /// With a budget of tokens.
+    #[default]
+    Budget,
+    /// With an effort, as newer models of Anthropic's and Gemini's are: some take no budget any more.
+    Effort,
 }
 
 /// The field that bounds the tokens of an answer.

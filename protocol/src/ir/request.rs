@@ -141,6 +141,25 @@ pub enum ReasoningBudget {
     Tokens(u64),
 }
 
+impl ReasoningBudget {
+    /// Budgets in words: where a number ends and the next word begins.
+    const LOW_TOKENS_MAX: u64 = 4_096;
+    /// As [`Self::LOW_TOKENS_MAX`].
+    const MEDIUM_TOKENS_MAX: u64 = 12_288;
+
+    /// The same in words; `None` for a budget that leaves it to the model, or is none.
+    #[must_use]
+    pub const fn as_effort(self) -> Option<Effort> {
+        match self {
+            Self::Off | Self::Dynamic => None,
+            Self::Effort(effort) => Some(effort),
+            Self::Tokens(tokens) if tokens <= Self::LOW_TOKENS_MAX => Some(Effort::Low),
+            Self::Tokens(tokens) if tokens <= Self::MEDIUM_TOKENS_MAX => Some(Effort::Medium),
+            Self::Tokens(_) => Some(Effort::High),
+        }
+    }
+}
+
 /// How hard the model thinks, in the words of OpenAI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effort {

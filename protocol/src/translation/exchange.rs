@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::names::Names;
 use super::{CallerFacts, LaneFacts, Losses, Refusal, StreamTranslation, Translator};
 use super::{fit, ids, proofs, tool_history};
-use crate::ir::{Finish, Part, PartBody, Tool};
+use crate::ir::{Finish, Part, PartBody, Request, Tool};
 
 /// A request as the lane takes it.
 #[derive(Debug)]
@@ -29,6 +29,8 @@ pub struct Exchange {
     pub(super) names: Names,
     /// The tool that the writer of the request made up: a call of it is the answer's text.
     pub(super) answer_tool: Option<String>,
+    /// The answer is a count of tokens.
+    pub(super) counts: bool,
 }
 
 /// Translates a chat request. `streams` is true when the path asks for a stream; `facts` are completed
@@ -54,13 +56,7 @@ pub fn request(
             _ => None,
         })
         .collect();
-    tool_history::name_results(&mut request, caller)?;
-    fit::fit(&mut request, caller, lane, lane_facts, &mut losses)?;
-    ids::to_lane(&mut request, lane.id_rule(), lane.protocol());
-    if !lane.has_proofs_on_calls() {
-        proofs::off_calls(&mut request);
-    }
-    let names = Names::to_lane(&mut request, lane.name_rule());
+    let names = prepare(&mut request, caller, lane, lane_facts, &mut losses)?;
     let written = lane.write_request(&request, lane_facts, &mut losses)?;
     Ok(Translated {
         streams: request.streams,
@@ -72,14 +68,66 @@ pub fn request(
             facts,
             names,
             answer_tool: written.answer_tool,
+            counts: false,
         },
     })
+}
+
+/// Translates a request that asks how many tokens a chat request has. Only a lane's own measure
+/// counts: nothing is ever estimated.
+///
+/// # Errors
+///
+/// As [`request`]; and the lane's protocol cannot count.
+pub fn count_tokens(
+    caller: &'static dyn Translator,
+    lane: &'static dyn Translator,
+    body: &[u8],
+    lane_facts: &LaneFacts<'_>,
+) -> Result<Translated, Refusal> {
+    let mut losses = Losses::default();
+    let mut request = caller.read_count(body)?;
+    let names = prepare(&mut request, caller, lane, lane_facts, &mut losses)?;
+    Ok(Translated {
+        body: lane.write_count(&request, lane_facts, &mut losses)?,
+        streams: false,
+        losses,
+        exchange: Exchange {
+            caller,
+            lane,
+            facts: CallerFacts::default(),
+            names,
+            answer_tool: None,
+            counts: true,
+        },
+    })
+}
+
+/// Makes a caller's request one that the lane's protocol can say.
+fn prepare(
+    request: &mut Request<'_>,
+    caller: &'static dyn Translator,
+    lane: &'static dyn Translator,
+    lane_facts: &LaneFacts<'_>,
+    losses: &mut Losses,
+) -> Result<Names, Refusal> {
+    tool_history::name_results(request, caller)?;
+    fit::fit(request, caller, lane, lane_facts, losses)?;
+    ids::to_lane(request, lane.id_rule(), lane.protocol());
+    if !lane.has_proofs_on_calls() {
+        proofs::off_calls(request);
+    }
+    Ok(Names::to_lane(request, lane.name_rule()))
 }
 
 impl Exchange {
     /// A lane's whole answer for its caller. `None` when it is none.
     #[must_use]
     pub fn answer(&self, body: &[u8]) -> Option<Vec<u8>> {
+        if self.counts {
+            let tokens = self.lane.read_counted(body)?;
+            return Some(self.caller.write_counted(tokens));
+        }
         let mut answer = self.lane.read_answer(body)?;
         if answer.id.is_empty() {
             answer.id = Cow::Borrowed(&self.facts.unique);
@@ -93,7 +141,8 @@ impl Exchange {
             _ => None,
         });
         for (number, call) in calls.enumerate() {
-            ids::to_caller(call, &self.facts.unique, number);
+            let rule = self.caller.id_rule();
+            ids::to_caller(call, rule, &self.facts.unique, number);
             call.name = self.names.to_caller(std::mem::take(&mut call.name));
         }
         Some(self.caller.write_answer(&answer, &self.facts))

@@ -17,6 +17,10 @@ use crate::ir::{Event, PartBody, PartStart, Proof, Request, ToolCall};
 /// Begins what the agent itself wrote. Behind it come a letter for the protocol, `_` and base64. It
 /// is long enough to be in nobody's text by chance.
 pub const MARK: &str = "lkproof1";
+/// How [`MARK`] begins where it is encoded in base64 once more.
+pub const ENCODED_MARK: &str = "bGtwcm9vZj";
+/// Begins an id that is spelled in other letters than the lane's own.
+const SPELLED: &str = "lkid1_";
 /// Bytes of a digest that an id is made from: as many as a UUID has.
 const DIGEST_BYTES: usize = 16;
 
@@ -30,18 +34,43 @@ pub struct IdRule {
 }
 
 impl IdRule {
+    fn takes(self, id: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+        !id.is_empty() && id.len() <= self.max_bytes && (!self.is_plain || id.bytes().all(is_plain))
+    }
+
     /// The id as the protocol takes it: unchanged where it is legal.
     #[must_use]
     pub fn legal<'a>(self, id: &'a str) -> Cow<'a, str> {
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-        let is_legal = !id.is_empty()
-            && id.len() <= self.max_bytes
-            && (!self.is_plain || id.bytes().all(is_plain));
-        if is_legal {
+        if self.takes(id) {
             Cow::Borrowed(id)
         } else {
             Cow::Owned(format!("call_{}", digest(&[id.as_bytes()])))
         }
+    }
+}
+
+/// A lane's id as callers of a protocol see it. One that the protocol's own lanes would not take is
+/// spelled in letters that they do, since its next turn may go to one of them as it stands.
+fn shown_id(id: &str, rule: IdRule) -> Cow<'_, str> {
+    if rule.takes(id) {
+        return Cow::Borrowed(id);
+    }
+    let spelled = format!("{SPELLED}{}", BASE64.encode(id));
+    if rule.takes(&spelled) {
+        Cow::Owned(spelled)
+    } else {
+        rule.legal(id)
+    }
+}
+
+/// The id that [`shown_id`] spelled; any other as it is.
+fn lane_id(id: &str) -> Cow<'_, str> {
+    let bytes = { id.strip_prefix(SPELLED) }.and_then(|rest| BASE64.decode(rest).ok());
+    let own = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    match own.filter(|own| !own.is_empty()) {
+        Some(own) => Cow::Owned(own),
+        None => Cow::Borrowed(id),
     }
 }
 
@@ -151,12 +180,13 @@ pub(super) fn to_lane(request: &mut Request<'_>, rule: IdRule, lane: Protocol) {
             PartBody::ToolCall(call) => {
                 let (own, proof) = parted(&call.id);
                 let proof = proof.or_else(|| call.proof.take());
-                let id = rule.legal(own).into_owned();
+                let id = rule.legal(&lane_id(own)).into_owned();
                 call.id = Cow::Owned(id);
                 call.proof = proof.filter(|proof| proof.protocol == lane);
             }
             PartBody::ToolResult(result) => {
-                let id = rule.legal(parted(&result.call_id).0).into_owned();
+                let own = lane_id(parted(&result.call_id).0);
+                let id = rule.legal(&own).into_owned();
                 result.call_id = Cow::Owned(id);
             }
             PartBody::Reasoning(reasoning) => {
@@ -171,19 +201,19 @@ pub(super) fn to_lane(request: &mut Request<'_>, rule: IdRule, lane: Protocol) {
 }
 
 /// Gives a call of an answer the id that its caller sees.
-pub(super) fn to_caller(call: &mut ToolCall<'_>, unique: &str, number: usize) {
-    let id = shown(&call.id, call.proof.as_ref(), unique, number);
+pub(super) fn to_caller(call: &mut ToolCall<'_>, rule: IdRule, unique: &str, number: usize) {
+    let id = shown(&call.id, call.proof.as_ref(), rule, unique, number);
     call.id = Cow::Owned(id);
 }
 
 /// As [`to_caller`], of the event with which a call begins.
-pub(super) fn event_to_caller<'a>(event: Event<'a>, unique: &str) -> Event<'a> {
+pub(super) fn event_to_caller<'a>(event: Event<'a>, rule: IdRule, unique: &str) -> Event<'a> {
     match event {
         Event::PartStart {
             part,
             start: PartStart::ToolCall { id, name, proof },
         } => {
-            let id = Cow::Owned(shown(&id, proof.as_ref(), unique, part));
+            let id = Cow::Owned(shown(&id, proof.as_ref(), rule, unique, part));
             let start = PartStart::ToolCall { id, name, proof };
             Event::PartStart { part, start }
         }
@@ -191,11 +221,11 @@ pub(super) fn event_to_caller<'a>(event: Event<'a>, unique: &str) -> Event<'a> {
     }
 }
 
-fn shown(id: &str, proof: Option<&Proof<'_>>, unique: &str, number: usize) -> String {
+fn shown(id: &str, proof: Option<&Proof<'_>>, rule: IdRule, unique: &str, number: usize) -> String {
     let id = if id.is_empty() {
         format!("call_{unique}_{number}")
     } else {
-        id.to_owned()
+        shown_id(id, rule).into_owned()
     };
     match proof {
         Some(proof) => joined(&id, proof),
@@ -228,6 +258,21 @@ mod tests {
     }
 
     #[test]
+    fn an_id_that_the_callers_own_lanes_refuse_is_spelled_in_their_letters() {
+        for id in ["functions.bash:0", "größe", "a b", "a_b:1", "a.b_1"] {
+            let shown = shown_id(id, NARROW);
+            assert!(NARROW.takes(&shown), "{shown}");
+            assert_eq!(lane_id(&shown), id);
+        }
+        for id in ["toolu_1", "lkid1_", "lkid1_!", "lkid1"] {
+            assert_eq!(lane_id(id), id);
+        }
+        assert_eq!(shown_id("toolu_1", NARROW), "toolu_1");
+        let long = "y".repeat(83);
+        assert_eq!(shown_id(&long, NARROW), NARROW.legal(&long));
+    }
+
+    #[test]
     fn a_proof_survives_the_way_through_an_id_whatever_it_holds() {
         for text in ["c2lnLTE=", "", "a+b/c==", &"é\n\"".repeat(600)] {
             for (protocol, is_redacted) in [
@@ -253,6 +298,14 @@ mod tests {
             "x_lkproof1g_!",
         ] {
             assert_eq!(parted(id), (id, None));
+        }
+    }
+
+    #[test]
+    fn an_encoded_mark_is_known_whatever_follows_it() {
+        for rest in ["", "g_AA", "z", "\u{7f}"] {
+            let encoded = base64::prelude::BASE64_STANDARD.encode(format!("{MARK}{rest}"));
+            assert!(encoded.starts_with(ENCODED_MARK), "{encoded}");
         }
     }
 

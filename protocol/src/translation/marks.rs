@@ -7,7 +7,7 @@ use bytes::Bytes;
 use memchr::memmem;
 use serde_json::value::RawValue;
 
-use super::ids::{self, MARK};
+use super::ids::{self, ENCODED_MARK, MARK};
 use crate::json::fields::Fields;
 
 /// Documents nested deeper than this are left as they are: the parser refuses them as well.
@@ -17,7 +17,7 @@ const DEPTH_MAX: usize = 128;
 /// are left out. Whatever holds none keeps its bytes, which one search finds out.
 #[must_use]
 pub fn taken_off(body: &Bytes) -> Bytes {
-    if memmem::find(body, MARK.as_bytes()).is_none() {
+    if !holds_mark(body) {
         return body.clone();
     }
     let Ok(document) = serde_json::from_slice::<&RawValue>(body) else {
@@ -28,10 +28,16 @@ pub fn taken_off(body: &Bytes) -> Bytes {
     cleaned.into()
 }
 
+fn holds_mark(text: &[u8]) -> bool {
+    [MARK, ENCODED_MARK]
+        .iter()
+        .any(|mark| memmem::find(text, mark.as_bytes()).is_some())
+}
+
 /// Appends `value` without proofs.
 fn write(value: &RawValue, out: &mut String, depth: usize) {
     let text = value.get();
-    let holds = memmem::find(text.as_bytes(), MARK.as_bytes()).is_some();
+    let holds = holds_mark(text.as_bytes());
     let Some(depth) = depth.checked_sub(1).filter(|_| holds) else {
         out.push_str(text);
         return;
@@ -97,7 +103,7 @@ fn is_proof(name: &str) -> bool {
 
 fn holds_proof(value: &RawValue) -> bool {
     let text = serde_json::from_str::<Cow<'_, str>>(value.get());
-    text.is_ok_and(|text| ids::unseal(&text).is_some())
+    text.is_ok_and(|text| ids::is_marked(&text) || text.starts_with(ENCODED_MARK))
 }
 
 /// A thought that another vendor proves: without its proof it is of no use to anybody.
@@ -133,6 +139,7 @@ mod tests {
             {"role": "assistant", "content": [
                 {"type": "thinking", "thinking": "plan", "signature": proof},
                 {"type": "redacted_thinking", "data": proof},
+                {"type": "thinking", "thinking": "plan", "signature": ids::signature(None)},
                 {"type": "thinking", "thinking": "own", "signature": "ErUB"},
                 {"type": "tool_use", "id": id, "name": "f", "input": {}},
             ]},

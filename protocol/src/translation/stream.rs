@@ -199,7 +199,8 @@ impl Back {
             return;
         };
         let facts = &self.exchange.facts;
-        let event = match ids::event_to_caller(event, &facts.unique) {
+        let rule = self.exchange.caller.id_rule();
+        let event = match ids::event_to_caller(event, rule, &facts.unique) {
             Event::PartStart {
                 part,
                 start: PartStart::ToolCall { id, name, proof },

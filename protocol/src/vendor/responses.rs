@@ -22,10 +22,12 @@ use crate::translation::Translator;
 /// The least that it takes as a limit of tokens.
 const PROBE_TOKENS: u32 = 16;
 
+/// What counts tokens.
+const INPUT_TOKENS: &str = "responses/input_tokens";
 /// What is passed through.
 const OTHERS: &[OtherEndpoint] = &[
     OtherEndpoint::document("responses/compact"),
-    OtherEndpoint::document("responses/input_tokens"),
+    OtherEndpoint::document(INPUT_TOKENS),
     OtherEndpoint::collection("responses", "stored_responses"),
     OtherEndpoint::collection("conversations", "conversations"),
 ];
@@ -54,6 +56,13 @@ impl Vendor for Responses {
 
     fn operations(&self) -> &'static [Operation] {
         &[Operation::Chat]
+    }
+
+    /// Callers of its own get the count as it is, unread.
+    fn count_operation(&self) -> Operation {
+        let place = OTHERS.iter().position(|other| other.path == INPUT_TOKENS);
+        { place.and_then(|place| u8::try_from(place).ok()) }
+            .map_or(Operation::CountTokens, Operation::Other)
     }
 
     fn others(&self) -> &'static [OtherEndpoint] {

@@ -8,6 +8,7 @@
     reason = "a failed step of a test is a failed test"
 )]
 
+mod blocks;
 mod chat_to_responses;
 mod cohere;
 mod corpus;

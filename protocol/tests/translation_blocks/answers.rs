@@ -174,7 +174,8 @@ fn the_made_up_tool_never_shows() {
         (json!([text, made]), json!([{"text": r#"{"a":1}"#}])),
         (
             json!([other]),
-            json!([{"functionCall": {"id": "t2", "name": "f", "args": {}}}]),
+            json!([{"functionCall": {"id": "t2", "name": "f", "args": {}},
+                    "thoughtSignature": "skip_thought_signature_validator"}]),
         ),
     ] {
         let answer = json!({"type": "message", "content": content, "stop_reason": "tool_use"});

@@ -366,6 +366,49 @@ fn a_budget_is_legal_or_thinking_is_off_and_named() {
     assert_eq!(write(&off).0["thinking"], json!({"type": "disabled"}));
 }
 
+/// Report R29: "newer models take effort without a budget".
+#[test]
+fn lanes_of_newer_models_are_asked_with_an_effort() {
+    let mut lane = LANE;
+    lane.accepts.reasoning = lanekeeper_model::gateway::ReasoningForm::Effort;
+    let written = |protocol, budget: ReasoningBudget, shows: Option<bool>| {
+        let mut request = thinking(Effort::Low, Some(100));
+        request.reasoning.budget = Some(budget);
+        request.reasoning.shows_thoughts = shows;
+        let mut losses = Losses::default();
+        let written = { translator(protocol).write_request(&request, &lane, &mut losses) };
+        let body: Value = serde_json::from_slice(&written.expect("ok").body).expect("JSON");
+        (body, losses.header())
+    };
+    let tokens = ReasoningBudget::Tokens(8_000);
+    let (body, losses) = written(ANTHROPIC, tokens, Some(true));
+    assert_eq!(
+        body["thinking"],
+        json!({"type": "adaptive", "display": "summarized"})
+    );
+    assert_eq!(body["output_config"], json!({"effort": "medium"}));
+    assert_eq!(losses, "");
+    let (body, _) = written(ANTHROPIC, ReasoningBudget::Dynamic, None);
+    assert_eq!(body["thinking"], json!({"type": "adaptive"}));
+    assert_eq!(body["output_config"], Value::Null);
+    let (body, _) = written(ANTHROPIC, ReasoningBudget::Off, None);
+    assert_eq!(body["thinking"], json!({"type": "disabled"}));
+
+    let (body, losses) = written(GEMINI, tokens, Some(true));
+    let config = &body["generationConfig"]["thinkingConfig"];
+    assert_eq!(
+        *config,
+        json!({"includeThoughts": true, "thinkingLevel": "MEDIUM"})
+    );
+    assert_eq!(losses, "");
+    let (body, losses) = written(GEMINI, ReasoningBudget::Off, None);
+    let config = &body["generationConfig"]["thinkingConfig"];
+    assert_eq!(*config, json!({"thinkingLevel": "LOW"}));
+    assert_eq!(losses, "reasoning");
+    let (body, _) = written(GEMINI, ReasoningBudget::Dynamic, None);
+    assert_eq!(body["generationConfig"], json!({"maxOutputTokens": 100}));
+}
+
 /// Report R29.
 #[test]
 fn thinking_gives_way_to_a_forced_tool_and_samplers_give_way_to_thinking() {

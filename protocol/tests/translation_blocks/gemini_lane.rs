@@ -108,6 +108,27 @@ fn signatures_come_back_inside_the_ids_of_calls() {
     );
 }
 
+/// Report R01: the next turn may go to a lane of the caller's own protocol as it stands.
+#[test]
+fn an_id_of_another_alphabet_is_legal_for_the_callers_own_lanes_and_comes_back() {
+    let first = asked(messages(json!([{"role": "user", "content": "go"}])));
+    let part = json!({"functionCall": {"id": "functions.bash:0", "name": "bash", "args": {}}});
+    let answer = json!({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]});
+    let shown = first.answer(&answer)["content"][0]["id"].clone();
+    assert_eq!(first.stream(&[answer])[1]["content_block"]["id"], shown);
+    let id = shown.as_str().expect("an id");
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    assert!(id.bytes().all(is_plain), "{id}");
+    let echo = messages(json!([
+        {"role": "user", "content": "go"},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": id, "name": "bash", "input": {}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id}]},
+    ]));
+    let next = asked(echo).body["contents"][2]["parts"][0]["functionResponse"].clone();
+    assert_eq!(next, json!({"name": "bash", "response": {"output": ""}}));
+}
+
 #[test]
 fn digits_and_the_order_of_keys_survive() {
     let body = r#"{"max_tokens":9,"messages":[

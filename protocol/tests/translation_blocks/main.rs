@@ -11,6 +11,7 @@
 
 mod answers;
 mod anthropic_lane;
+mod counts;
 mod gemini_lane;
 mod round_trips;
 mod same_answer;

@@ -119,7 +119,8 @@ fn a_stream_of_anthropics_is_one_of_geminis_with_whole_calls() {
         all(&data, "/candidates/0/content/parts/0"),
         [
             json!({"text": "I look."}),
-            json!({"functionCall": {"id": "toolu_1", "name": "f", "args": {"a": 1}}}),
+            json!({"functionCall": {"id": "toolu_1", "name": "f", "args": {"a": 1}},
+                   "thoughtSignature": "skip_thought_signature_validator"}),
             json!({"functionCall": {"id": "toolu_2", "name": "f", "args": {}}}),
             json!({"text": ""}),
         ]

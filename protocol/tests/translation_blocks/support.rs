@@ -19,6 +19,7 @@ pub(crate) const LANE: LaneFacts<'static> = LaneFacts {
         token_field: None,
         samplers: lanekeeper_model::gateway::Samplers::All,
         stop: true,
+        reasoning: lanekeeper_model::gateway::ReasoningForm::Budget,
     },
     max_output_tokens: 4096,
 };

@@ -71,7 +71,7 @@ impl Translation {
             asked.dialect.operation(),
             Operation::Chat | Operation::ChatStream
         );
-        let translation = if is_chat {
+        let translation = if is_chat || asked.dialect.counts_tokens() {
             Self::of_chat(asked, lane, spoken, request_id)?
         } else {
             Self::of_embeddings(asked, lane, spoken, request_id)?
@@ -105,8 +105,14 @@ impl Translation {
             streams,
             losses,
             exchange,
-        } = translation::request(from, to, &asked.body, asked.streams, facts, &lane_facts)?;
-        let operation = if streams && spoken.has_model_in_path() {
+        } = if asked.dialect.counts_tokens() {
+            translation::count_tokens(from, to, &asked.body, &lane_facts)
+        } else {
+            translation::request(from, to, &asked.body, asked.streams, facts, &lane_facts)
+        }?;
+        let operation = if asked.dialect.counts_tokens() {
+            spoken.count_operation()
+        } else if streams && spoken.has_model_in_path() {
             Operation::ChatStream
         } else {
             Operation::Chat

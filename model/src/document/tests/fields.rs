@@ -91,7 +91,8 @@ fn fields_without_effect_yet_are_refused_by_name() {
     let aws = json!({"kind": "aws", "region": "eu-central-1"});
     refused(at, aws, "/providers/p/auth/kind", "not_served");
     accepted("/models/a/max_output_tokens", json!(100));
-    let accepts = json!({"token_field": "max_tokens", "samplers": "none", "stop": false});
+    let accepts = json!({"token_field": "max_tokens", "samplers": "none", "stop": false,
+                         "reasoning": "effort"});
     accepted("/models/a/accepts", accepts);
     accepted(
         "/pools/chat/fleet",

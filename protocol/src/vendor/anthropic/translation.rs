@@ -4,6 +4,7 @@ mod answer_reader;
 mod answer_tool;
 mod answer_writer;
 mod blocks;
+mod count;
 mod finish;
 mod request_reader;
 mod request_reader_blocks;
@@ -96,7 +97,7 @@ impl Translator for AnthropicTranslator {
         lane: &LaneFacts<'_>,
         losses: &mut Losses,
     ) -> Result<Written, Refusal> {
-        request_writer::write(request, lane, losses)
+        request_writer::write(request, lane, false, losses)
     }
 
     fn read_answer<'a>(&self, body: &'a [u8]) -> Option<Answer<'a>> {
@@ -113,5 +114,26 @@ impl Translator for AnthropicTranslator {
 
     fn stream_writer(&self, caller: &CallerFacts) -> Box<dyn StreamWriter> {
         Box::new(stream_writer::Writer::new(caller))
+    }
+
+    fn read_count<'a>(&self, body: &'a [u8]) -> Result<Request<'a>, Refusal> {
+        request_reader::read_count(body, false)
+    }
+
+    fn write_count(
+        &self,
+        request: &Request<'_>,
+        lane: &LaneFacts<'_>,
+        losses: &mut Losses,
+    ) -> Result<Vec<u8>, Refusal> {
+        request_writer::write(request, lane, true, losses).map(|written| written.body)
+    }
+
+    fn read_counted(&self, body: &[u8]) -> Option<u64> {
+        count::read(body)
+    }
+
+    fn write_counted(&self, tokens: u64) -> Vec<u8> {
+        count::write(tokens)
     }
 }

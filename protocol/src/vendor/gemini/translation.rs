@@ -3,6 +3,7 @@
 mod answer_reader;
 mod answer_writer;
 mod calls;
+mod count;
 mod embeddings;
 mod finish;
 mod members;
@@ -96,10 +97,10 @@ impl Translator for GeminiTranslator {
     fn write_request(
         &self,
         request: &Request<'_>,
-        _lane: &LaneFacts<'_>,
+        lane: &LaneFacts<'_>,
         losses: &mut Losses,
     ) -> Result<Written, Refusal> {
-        request_writer::write(request, losses)
+        request_writer::write(request, lane, losses).map(Written::from)
     }
 
     fn read_answer<'a>(&self, body: &'a [u8]) -> Option<Answer<'a>> {
@@ -116,5 +117,26 @@ impl Translator for GeminiTranslator {
 
     fn stream_writer(&self, caller: &CallerFacts) -> Box<dyn StreamWriter> {
         Box::new(stream_writer::Writer::new(caller))
+    }
+
+    fn read_count<'a>(&self, body: &'a [u8]) -> Result<Request<'a>, Refusal> {
+        request_reader::read_count(body)
+    }
+
+    fn write_count(
+        &self,
+        request: &Request<'_>,
+        lane: &LaneFacts<'_>,
+        losses: &mut Losses,
+    ) -> Result<Vec<u8>, Refusal> {
+        request_writer::write_count(request, lane, losses)
+    }
+
+    fn read_counted(&self, body: &[u8]) -> Option<u64> {
+        count::read(body)
+    }
+
+    fn write_counted(&self, tokens: u64) -> Vec<u8> {
+        count::write(tokens)
     }
 }

@@ -2,6 +2,7 @@
 
 mod answer_reader;
 mod answer_writer;
+mod count;
 mod input_reader;
 mod input_writer;
 mod item;
@@ -111,5 +112,22 @@ impl Translator for Responses {
 
     fn stream_writer(&self, caller: &CallerFacts) -> Box<dyn StreamWriter> {
         Box::new(stream_writer::Writer::new(caller))
+    }
+
+    fn write_count(
+        &self,
+        request: &Request<'_>,
+        lane: &LaneFacts<'_>,
+        losses: &mut Losses,
+    ) -> Result<Vec<u8>, Refusal> {
+        request_writer::write_count(request, lane, losses)
+    }
+
+    fn read_counted(&self, body: &[u8]) -> Option<u64> {
+        count::read(body)
+    }
+
+    fn write_counted(&self, tokens: u64) -> Vec<u8> {
+        count::write(tokens)
     }
 }

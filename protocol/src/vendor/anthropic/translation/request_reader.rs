@@ -19,6 +19,15 @@ use crate::translation::schema::has_parameters;
 
 /// Reads a request. `streams` is true when the path asks for a stream, which Anthropic's never does.
 pub(super) fn read(body: &[u8], streams: bool) -> Result<Request<'_>, Refusal> {
+    let request = read_count(body, streams)?;
+    if request.max_output_tokens.is_none() {
+        return Err(Refusal::new("max_tokens", "is missing"));
+    }
+    Ok(request)
+}
+
+/// Reads a request that is to be counted, for which an answer's limit means nothing.
+pub(super) fn read_count(body: &[u8], streams: bool) -> Result<Request<'_>, Refusal> {
     let fields: Fields<'_> = serde_json::from_slice(body)
         .map_err(|_| Refusal::new("body", "must be one JSON object"))?;
     let mut reader = Reader::default();
@@ -42,9 +51,6 @@ pub(super) fn read(body: &[u8], streams: bool) -> Result<Request<'_>, Refusal> {
         }
     }
     thinking.put_into(&mut reader.request);
-    if reader.request.max_output_tokens.is_none() {
-        return Err(Refusal::new("max_tokens", "is missing"));
-    }
     Ok(reader.request)
 }
 

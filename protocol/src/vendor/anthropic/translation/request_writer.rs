@@ -20,7 +20,8 @@ const USER_MAX_CHARS: usize = 256;
 #[derive(Serialize)]
 struct Document<'a> {
     model: &'a str,
-    max_tokens: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<Block<'a>>,
     messages: Vec<Turn<'a>>,
@@ -30,6 +31,8 @@ struct Document<'a> {
     tool_choice: Option<Choice<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_config: Option<OutputConfig>,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,6 +45,11 @@ struct Document<'a> {
     metadata: Option<Metadata<'a>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     stream: bool,
+}
+
+#[derive(Serialize)]
+struct OutputConfig {
+    effort: &'static str,
 }
 
 #[derive(Serialize)]
@@ -79,10 +87,11 @@ enum Choice<'a> {
     None,
 }
 
-/// Writes a request.
+/// Writes a request, or one that is to be counted: of that the API takes only what has tokens.
 pub(super) fn write(
     request: &Request<'_>,
     lane: &LaneFacts<'_>,
+    is_count: bool,
     losses: &mut Losses,
 ) -> Result<Written, Refusal> {
     let answer_tool = answer_tool::of(request)?;
@@ -99,19 +108,22 @@ pub(super) fn write(
     let tool_choice = choice(request, answer_tool.as_ref());
     let is_forced = matches!(tool_choice, Some(Choice::Any { .. } | Choice::Tool { .. }));
     let max_tokens = request.max_output_tokens.unwrap_or(lane.max_output_tokens);
-    let thinking = thinking::thinking(request, max_tokens, is_forced, losses);
-    let is_thinking = matches!(thinking, Some(Thinking::Enabled { .. }));
-    let is_off = matches!(thinking, Some(Thinking::Disabled));
+    let form = lane.accepts.reasoning;
+    let asked = thinking::thinking(request, max_tokens, form, is_forced, losses);
+    let (thinking, effort) = asked.map_or((None, None), |(it, effort)| (Some(it), effort));
+    let is_off = thinking == Some(Thinking::Disabled);
+    let is_thinking = thinking.is_some() && !is_off;
     let (system, messages) = turns(request, &mut marks, !is_off, losses)?;
     let sampling = Samplers::of(request, is_thinking, losses);
-    let document = Document {
+    let mut document = Document {
         model: lane.model,
-        max_tokens,
+        max_tokens: Some(max_tokens),
         system,
         messages,
         tools,
         tool_choice,
         thinking,
+        output_config: effort.map(|effort| OutputConfig { effort }),
         temperature: sampling.temperature,
         top_p: sampling.top_p,
         top_k: sampling.top_k,
@@ -119,6 +131,18 @@ pub(super) fn write(
         metadata: user(request, losses).map(|user_id| Metadata { user_id }),
         stream: request.streams,
     };
+    if is_count {
+        document = Document {
+            max_tokens: None,
+            temperature: None,
+            top_p: None,
+            top_k: None,
+            stop_sequences: Vec::new(),
+            metadata: None,
+            stream: false,
+            ..document
+        };
+    }
     let body = serde_json::to_vec(&document).map_err(|_| Refusal::untranslatable("messages"))?;
     Ok(Written {
         body,

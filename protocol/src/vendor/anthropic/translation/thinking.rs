@@ -1,6 +1,7 @@
 //! How much the model thinks, within what the API allows: thoughts go with neither a forced tool nor
 //! a prefill nor a history of calls that nobody thought about, and a budget must leave room.
 
+use lanekeeper_model::gateway::ReasoningForm;
 use serde::Serialize;
 
 use crate::dialect::Protocol;
@@ -16,38 +17,61 @@ const BUDGET_MIN_TOKENS: u64 = 1_024;
 pub(super) enum Thinking {
     /// Within a budget.
     Enabled { budget_tokens: u64 },
+    /// As much as the model sees fit, within an effort.
+    Adaptive {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        display: Option<&'static str>,
+    },
     /// Not at all.
     Disabled,
 }
 
-/// What the request asks for, as far as it can be had. `None` when it asks for nothing.
+/// What the request asks for, as far as it can be had, and the effort of a model that takes one.
+/// `None` when it asks for nothing.
 pub(super) fn thinking(
     request: &Request<'_>,
     max_tokens: u64,
+    form: ReasoningForm,
     is_forced: bool,
     losses: &mut Losses,
-) -> Option<Thinking> {
+) -> Option<(Thinking, Option<&'static str>)> {
     let budget = request.reasoning.budget?;
     let wanted = match budget {
-        ReasoningBudget::Off => return Some(Thinking::Disabled),
+        ReasoningBudget::Off => return Some((Thinking::Disabled, None)),
         // Newer models think as they see fit unless something is said, and older ones know no word
         // for it.
-        ReasoningBudget::Dynamic => return None,
+        ReasoningBudget::Dynamic if form == ReasoningForm::Budget => return None,
+        ReasoningBudget::Dynamic => 0,
         ReasoningBudget::Effort(effort) => tokens(effort),
         ReasoningBudget::Tokens(tokens) => tokens,
     };
     if is_forced || ends_with_prefill(request) || has_thoughtless_calls(&request.messages) {
         losses.name(Feature::ReasoningBudget.name());
-        return Some(Thinking::Disabled);
+        return Some((Thinking::Disabled, None));
+    }
+    if form == ReasoningForm::Effort {
+        let shows = request.reasoning.shows_thoughts == Some(true);
+        let display = shows.then_some("summarized");
+        return Some((Thinking::Adaptive { display }, effort(budget)));
     }
     let Some(budget_tokens) = fitted(wanted, max_tokens) else {
         losses.name(Feature::ReasoningBudget.name());
-        return Some(Thinking::Disabled);
+        return Some((Thinking::Disabled, None));
     };
     if matches!(budget, ReasoningBudget::Tokens(_)) && budget_tokens != wanted {
         losses.name(Feature::ReasoningBudget.name());
     }
-    Some(Thinking::Enabled { budget_tokens })
+    Some((Thinking::Enabled { budget_tokens }, None))
+}
+
+/// The effort for a budget, as the API spells it.
+fn effort(budget: ReasoningBudget) -> Option<&'static str> {
+    Some(match budget.as_effort()? {
+        Effort::Minimal | Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+        Effort::XHigh => "xhigh",
+    })
 }
 
 /// The budget for an effort: about what the vendors that translate efforts themselves take.

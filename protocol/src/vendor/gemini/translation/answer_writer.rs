@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 
 use super::finish;
-use super::parts::{Content, FunctionCall, WrittenPart};
+use super::parts::{Content, FunctionCall, WrittenPart, sign_foreign_calls};
 use super::usage::Counts;
 use crate::ir::{Answer, Arguments, Part, PartBody};
 use crate::translation::CallerFacts;
@@ -53,7 +53,8 @@ impl<'a> WrittenCandidate<'a> {
 
 /// Writes an answer.
 pub(super) fn write(answer: &Answer<'_>, caller: &CallerFacts) -> Vec<u8> {
-    let parts = answer.parts.iter().filter_map(part).collect();
+    let mut parts: Vec<_> = answer.parts.iter().filter_map(part).collect();
+    sign_foreign_calls(&mut parts);
     let chunk = WrittenChunk {
         candidates: [WrittenCandidate::new(
             parts,

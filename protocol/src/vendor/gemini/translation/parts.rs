@@ -10,6 +10,10 @@ use crate::dialect::Protocol;
 use crate::ir::{Json, Proof};
 use crate::translation::ids;
 
+/// The signature that the vendor documents for calls that another model made. It stands on the first
+/// call of a turn, where the vendor's own would.
+pub(super) const SKIP_VALIDATION: &str = "skip_thought_signature_validator";
+
 /// A turn, or the instructions.
 #[derive(Debug, Serialize)]
 pub(super) struct Content<'a> {
@@ -98,4 +102,17 @@ pub(super) enum Response<'a> {
     Output(Cow<'a, str>),
     /// It failed.
     Error(Cow<'a, str>),
+}
+
+/// Newer models refuse a turn of calls without a signature. Of parallel calls the first has one; a
+/// turn with any is the vendor's own and stays as it is.
+pub(super) fn sign_foreign_calls(parts: &mut [WrittenPart<'_>]) {
+    let is_call = |part: &&mut WrittenPart<'_>| part.function_call.is_some();
+    let mut calls: Vec<_> = parts.iter_mut().filter(is_call).collect();
+    if calls.iter().any(|call| call.thought_signature.is_some()) {
+        return;
+    }
+    if let Some(first) = calls.first_mut() {
+        first.thought_signature = Some(Cow::Borrowed(SKIP_VALIDATION));
+    }
 }

@@ -22,9 +22,27 @@ pub(super) struct Reader<'a> {
 
 /// Reads a request. `streams` is true when the path asks for a stream.
 pub(super) fn read(body: &[u8], streams: bool) -> Result<Request<'_>, Refusal> {
+    request(&document(body)?, streams)
+}
+
+/// Reads a request that is to be counted: a whole one under its own member, or a few of its members.
+pub(super) fn read_count(body: &[u8]) -> Result<Request<'_>, Refusal> {
+    let members = document(body)?;
+    match members.get("generateContentRequest") {
+        Some(inner) => { Members::of(inner) }
+            .and_then(|inner| request(&inner, false))
+            .within("generateContentRequest"),
+        None => request(&members, false),
+    }
+}
+
+fn document(body: &[u8]) -> Result<Members<'_>, Refusal> {
     let fields: Fields<'_> = serde_json::from_slice(body)
         .map_err(|_| Refusal::new("body", "must be one JSON object"))?;
-    let members = Members::from(fields);
+    Ok(Members::from(fields))
+}
+
+fn request<'a>(members: &Members<'a>, streams: bool) -> Result<Request<'a>, Refusal> {
     let mut reader = Reader::default();
     reader.request.streams = streams;
     // Answers always say what they cost.

@@ -7,8 +7,8 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::value::RawValue;
 
 use super::members::{Members, items};
+use super::parts::SKIP_VALIDATION;
 use super::request_reader::Reader;
-use super::request_writer_turns::SKIP_VALIDATION;
 use crate::dialect::Protocol;
 use crate::ir::{
     Arguments, Media, MediaSource, Part, PartBody, Place, Proof, Reasoning, ToolCall, ToolResult,

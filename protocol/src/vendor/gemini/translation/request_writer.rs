@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 
+use lanekeeper_model::gateway::ReasoningForm;
 use serde::Serialize;
 
 use super::parts::Content;
 use super::request_writer_turns::turns;
 use crate::ir::{Effort, Format, Json, ReasoningBudget, Request, Tool, ToolChoice};
 use crate::translation::schema::has_parameters;
-use crate::translation::{Feature, Losses, Refusal, Written};
+use crate::translation::{Feature, LaneFacts, Losses, Refusal};
 
 /// Most stop sequences, by the vendor's reference.
 const STOP_MAX: usize = 5;
@@ -18,6 +19,9 @@ const BUDGET_TOKENS: std::ops::RangeInclusive<u64> = 512..=24_576;
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {
+    /// Where the path does not name it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Content<'a>>,
     contents: Vec<Content<'a>>,
@@ -27,6 +31,13 @@ struct Document<'a> {
     tool_config: Option<ToolConfig<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     generation_config: Option<Config<'a>>,
+}
+
+/// A request that is to be counted with its instructions and tools, which the shorter form has not.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Count<'a> {
+    generate_content_request: Document<'a>,
 }
 
 #[derive(Serialize)]
@@ -104,10 +115,40 @@ struct Thinking {
     include_thoughts: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     thinking_budget: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    thinking_level: Option<&'static str>,
 }
 
 /// Writes a request.
-pub(super) fn write(request: &Request<'_>, losses: &mut Losses) -> Result<Written, Refusal> {
+pub(super) fn write(
+    request: &Request<'_>,
+    lane: &LaneFacts<'_>,
+    losses: &mut Losses,
+) -> Result<Vec<u8>, Refusal> {
+    let document = document(request, lane, losses)?;
+    serde_json::to_vec(&document).map_err(|_| Refusal::untranslatable("messages"))
+}
+
+/// Writes a request that is to be counted.
+pub(super) fn write_count(
+    request: &Request<'_>,
+    lane: &LaneFacts<'_>,
+    losses: &mut Losses,
+) -> Result<Vec<u8>, Refusal> {
+    let mut document = document(request, lane, losses)?;
+    let name = lane.model.strip_prefix("models/").unwrap_or(lane.model);
+    document.model = Some(format!("models/{name}"));
+    let count = Count {
+        generate_content_request: document,
+    };
+    serde_json::to_vec(&count).map_err(|_| Refusal::untranslatable("messages"))
+}
+
+fn document<'a>(
+    request: &'a Request<'_>,
+    lane: &LaneFacts<'_>,
+    losses: &mut Losses,
+) -> Result<Document<'a>, Refusal> {
     let (system, contents) = turns(request)?;
     let declarations: Vec<_> = request.tools.iter().filter_map(declaration).collect();
     let tool_config = if declarations.is_empty() {
@@ -115,8 +156,9 @@ pub(super) fn write(request: &Request<'_>, losses: &mut Losses) -> Result<Writte
     } else {
         request.tool_choice.as_ref().map(tool_config)
     };
-    let config = config(request, losses)?;
-    let document = Document {
+    let config = config(request, lane, losses)?;
+    Ok(Document {
+        model: None,
         system_instruction: system,
         contents,
         tools: if declarations.is_empty() {
@@ -128,10 +170,7 @@ pub(super) fn write(request: &Request<'_>, losses: &mut Losses) -> Result<Writte
         },
         tool_config,
         generation_config: (config != Config::default()).then_some(config),
-    };
-    serde_json::to_vec(&document)
-        .map(Written::from)
-        .map_err(|_| Refusal::untranslatable("messages"))
+    })
 }
 
 fn declaration<'a>(tool: &'a Tool<'_>) -> Option<Declaration<'a>> {
@@ -162,7 +201,11 @@ fn tool_config<'a>(choice: &'a ToolChoice<'_>) -> ToolConfig<'a> {
     }
 }
 
-fn config<'a>(request: &'a Request<'_>, losses: &mut Losses) -> Result<Config<'a>, Refusal> {
+fn config<'a>(
+    request: &'a Request<'_>,
+    lane: &LaneFacts<'_>,
+    losses: &mut Losses,
+) -> Result<Config<'a>, Refusal> {
     let sampling = &request.sampling;
     if sampling.stop.len() > STOP_MAX {
         let reason =
@@ -192,14 +235,34 @@ fn config<'a>(request: &'a Request<'_>, losses: &mut Losses) -> Result<Config<'a
         max_output_tokens: request.max_output_tokens,
         response_mime_type: media_type,
         response_json_schema: schema,
-        thinking_config: thinking(request, losses),
+        thinking_config: thinking(request, lane.accepts.reasoning, losses),
     })
 }
 
-/// Budgets, which newer models take as well as levels; both at once none takes.
-fn thinking(request: &Request<'_>, losses: &mut Losses) -> Option<Thinking> {
+/// A budget or a level, never both: a model takes one of them.
+fn thinking(request: &Request<'_>, form: ReasoningForm, losses: &mut Losses) -> Option<Thinking> {
     let reasoning = request.reasoning;
-    let budget = reasoning.budget.map(|budget| match budget {
+    let mut thinking = Thinking {
+        // Not to show thoughts is what happens anyway.
+        include_thoughts: reasoning.shows_thoughts.filter(|shows| *shows),
+        thinking_budget: None,
+        thinking_level: None,
+    };
+    match (reasoning.budget, form) {
+        (None, _) => {}
+        (Some(budget), ReasoningForm::Budget) => {
+            thinking.thinking_budget = Some(in_tokens(budget, losses));
+        }
+        (Some(budget), ReasoningForm::Effort) => thinking.thinking_level = level(budget, losses),
+    }
+    let says_nothing = thinking.include_thoughts.is_none()
+        && thinking.thinking_budget.is_none()
+        && thinking.thinking_level.is_none();
+    (!says_nothing).then_some(thinking)
+}
+
+fn in_tokens(budget: ReasoningBudget, losses: &mut Losses) -> i64 {
+    match budget {
         ReasoningBudget::Off => 0,
         ReasoningBudget::Dynamic => -1,
         ReasoningBudget::Effort(effort) => tokens(effort),
@@ -210,13 +273,20 @@ fn thinking(request: &Request<'_>, losses: &mut Losses) -> Option<Thinking> {
             }
             i64::try_from(fitted).unwrap_or(-1)
         }
-    });
-    let thinking = Thinking {
-        // Not to show thoughts is what happens anyway.
-        include_thoughts: reasoning.shows_thoughts.filter(|shows| *shows),
-        thinking_budget: budget,
-    };
-    (thinking.include_thoughts.is_some() || budget.is_some()).then_some(thinking)
+    }
+}
+
+/// The level: models that have levels cannot be kept from thinking.
+fn level(budget: ReasoningBudget, losses: &mut Losses) -> Option<&'static str> {
+    if budget == ReasoningBudget::Off {
+        losses.name(Feature::ReasoningBudget.name());
+        return Some("LOW");
+    }
+    Some(match budget.as_effort()? {
+        Effort::Minimal | Effort::Low => "LOW",
+        Effort::Medium => "MEDIUM",
+        Effort::High | Effort::XHigh => "HIGH",
+    })
 }
 
 /// The budget for an effort, as Google's own translation of OpenAI's requests has it.

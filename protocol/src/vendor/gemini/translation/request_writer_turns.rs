@@ -5,16 +5,15 @@ use std::borrow::Cow;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 
-use super::parts::{Blob, Content, FunctionCall, FunctionResponse, Response, WrittenPart};
+use super::parts::{
+    Blob, Content, FunctionCall, FunctionResponse, Response, WrittenPart, sign_foreign_calls,
+};
 use crate::dialect::Protocol;
 use crate::ir::{
     Media, MediaSource, Message, Part, PartBody, Proof, Request, Role, ToolCall, ToolResult,
 };
 use crate::translation::{Feature, Refusal};
 
-/// The signature that the vendor documents for calls that another model made. It stands on the first
-/// call of a turn, where the vendor's own would.
-pub(super) const SKIP_VALIDATION: &str = "skip_thought_signature_validator";
 /// The pictures that the API takes.
 const IMAGES: &[&str] = &[
     "image/png",
@@ -145,19 +144,6 @@ impl<'a> Writing<'a> {
             let role = Some(if self.is_model { MODEL } else { "user" });
             self.done.push(Content { role, parts });
         }
-    }
-}
-
-/// Newer models refuse a turn of calls without a signature. Of parallel calls the first has one; a
-/// turn with any is the vendor's own and stays as it is.
-fn sign_foreign_calls(parts: &mut [WrittenPart<'_>]) {
-    let is_call = |part: &&mut WrittenPart<'_>| part.function_call.is_some();
-    let mut calls: Vec<_> = parts.iter_mut().filter(is_call).collect();
-    if calls.iter().any(|call| call.thought_signature.is_some()) {
-        return;
-    }
-    if let Some(first) = calls.first_mut() {
-        first.thought_signature = Some(Cow::Borrowed(SKIP_VALIDATION));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::answer_writer::{WrittenCandidate, WrittenChunk, called};
 use super::finish;
-use super::parts::WrittenPart;
+use super::parts::{WrittenPart, sign_foreign_calls};
 use super::usage::Counts;
 use crate::ir::{Arguments, Event, Finish, PartStart, Usage};
 use crate::translation::{CallerFacts, HELD_MAX_BYTES, HeldTooMuch, StreamWriter};
@@ -20,6 +20,8 @@ pub(super) struct Writer {
     /// Calls that are not whole yet, by their parts.
     calls: BTreeMap<usize, Call>,
     held_bytes: usize,
+    /// A call was written already.
+    has_calls: bool,
     usage: Option<Usage>,
     finish: Finish<'static>,
 }
@@ -39,6 +41,7 @@ impl Writer {
             thoughts: Vec::new(),
             calls: BTreeMap::new(),
             held_bytes: 0,
+            has_calls: false,
             usage: None,
             finish: Finish::Stop,
         }
@@ -111,7 +114,11 @@ impl Writer {
         if let Some(call) = self.calls.remove(&part) {
             self.held_bytes = self.held_bytes.saturating_sub(call.arguments.len());
             let arguments = Arguments(Cow::Borrowed(&call.arguments));
-            self.parts(vec![called(&call.id, &call.name, &arguments)], out);
+            let mut parts = vec![called(&call.id, &call.name, &arguments)];
+            if !std::mem::replace(&mut self.has_calls, true) {
+                sign_foreign_calls(&mut parts);
+            }
+            self.parts(parts, out);
         }
     }
 

@@ -41,7 +41,8 @@ struct Body<'a> {
     text: Option<Text<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     include: Vec<&'static str>,
-    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     user: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,12 +104,42 @@ pub(super) fn write(
     lane: &LaneFacts<'_>,
     losses: &mut Losses,
 ) -> Result<Vec<u8>, Refusal> {
+    body(request, lane, losses).map(|body| writing::document(&body))
+}
+
+/// Writes a request that is to be counted: of that the API takes only what has tokens.
+pub(super) fn write_count(
+    request: &Request<'_>,
+    lane: &LaneFacts<'_>,
+    losses: &mut Losses,
+) -> Result<Vec<u8>, Refusal> {
+    let body = Body {
+        max_output_tokens: None,
+        temperature: None,
+        top_p: None,
+        include: Vec::new(),
+        store: None,
+        user: None,
+        metadata: None,
+        service_tier: None,
+        prompt_cache_key: None,
+        stream: None,
+        ..body(request, lane, losses)?
+    };
+    Ok(writing::document(&body))
+}
+
+fn body<'a>(
+    request: &'a Request<'_>,
+    lane: &LaneFacts<'a>,
+    losses: &mut Losses,
+) -> Result<Body<'a>, Refusal> {
     let extras = &request.extras;
     let tools: Vec<_> = { request.tools.iter() }.filter_map(tool).collect();
     let has_tools = !tools.is_empty();
     let (instructions, messages) = input_writer::instructions(&request.messages);
     let input = input_writer::write(messages, losses)?;
-    let body = Body {
+    Ok(Body {
         model: lane.model,
         instructions,
         include: { thinks(request, lane, &input) }
@@ -133,7 +164,7 @@ pub(super) fn write(
         text: { request.format.as_ref() }.map(|said| Text {
             format: format(said),
         }),
-        store: false,
+        store: Some(false),
         user: { extras.user.as_deref() }.map(|user| wording::key(user, "user", losses)),
         metadata: extras.metadata.as_deref(),
         service_tier: { extras.service_tier.as_deref() }
@@ -141,8 +172,7 @@ pub(super) fn write(
         prompt_cache_key: { extras.prompt_cache_key.as_deref() }
             .map(|key| wording::key(key, "prompt_cache_key", losses)),
         stream: request.streams.then_some(true),
-    };
-    Ok(writing::document(&body))
+    })
 }
 
 /// True when the model is known to think: models that do not refuse to hand out encrypted thoughts.
