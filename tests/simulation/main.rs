@@ -265,6 +265,8 @@ fn broken_by(sabotage: Sabotage, first: u64) -> Option<(u64, &'static str)> {
         let settings = Settings {
             agents: 12,
             sabotage: Some(sabotage),
+            fleet: Fleet::Alone,
+            direct: 1.0,
             ..settings(seed)
         };
         let violation = play(&settings).violation?;
@@ -293,12 +295,6 @@ fn every_broken_rule_is_noticed() {
         (Sabotage::KeepForgotten, "I11", 100),
         (Sabotage::HideDuplicates, "I12", 100),
         (Sabotage::IgnorePace, "I13", 100),
-        (Sabotage::ObeyAdvice, "I14", 100),
-        (Sabotage::StuffVotes, "I15", 100),
-        (Sabotage::OverlookSuccess, "I16", 100),
-        (Sabotage::AdviseForever, "I17", 100),
-        (Sabotage::PermitAll, "I7", 100),
-        (Sabotage::WaitForever, "I18", 100),
     ];
     let mut missed = Vec::new();
     for (sabotage, invariant, first) in rules {
@@ -309,4 +305,45 @@ fn every_broken_rule_is_noticed() {
         }
     }
     assert!(missed.is_empty(), "wanted and found: {missed:?}");
+}
+
+#[test]
+fn every_broken_rule_of_acting_together_is_noticed() {
+    let at = Duration::from_secs;
+    let fails = |share| Action::LaneFails {
+        lane: "a",
+        share,
+        lasts: at(90),
+    };
+    let cut = Action::Cut {
+        share: 1.0,
+        replica: None,
+        lasts: at(70),
+    };
+    let away = Action::LiveAway { lasts: at(70) };
+    let rules = [
+        (Sabotage::PermitAll, "I7", vec![(at(45), fails(1.0))]),
+        (Sabotage::StuffVotes, "I15", vec![(at(45), fails(0.05))]),
+        (Sabotage::OverlookSuccess, "I16", vec![(at(45), fails(0.6))]),
+        (
+            Sabotage::AdviseForever,
+            "I17",
+            vec![(at(45), fails(0.8)), (at(75), cut)],
+        ),
+        (
+            Sabotage::WaitForever,
+            "I18",
+            vec![(at(45), fails(1.0)), (at(60), away)],
+        ),
+    ];
+    for (sabotage, invariant, plan) in rules {
+        let settings = Settings {
+            agents: 30,
+            sabotage: Some(sabotage),
+            ..settings(3)
+        };
+        let violation = World::new(&settings, plan, false).run().violation;
+        let found = violation.as_ref().map(|violation| violation.invariant);
+        assert_eq!(found, Some(invariant), "{sabotage:?}: {violation:?}");
+    }
 }

@@ -136,10 +136,10 @@ fn work(random: &mut Random, number: u64) -> Write {
     }
 }
 
-fn harm(random: &mut Random, replicas: usize) -> Action {
+fn harm(random: &mut Random, replicas: usize, together: bool) -> Action {
     let share = random.share().powi(2);
     let replica = random.below(replicas);
-    match random.below(30) {
+    match random.below(if together { 30 } else { 28 }) {
         0 | 1 => Action::KillReplica {
             replica,
             down: random.secs(0, 40),
@@ -211,12 +211,12 @@ fn harm(random: &mut Random, replicas: usize) -> Action {
             replica,
             interval: random.secs(10, 15),
         },
-        26 | 27 => Action::Lie {
+        28 | 29 => Action::Lie {
             lane: FAILING[random.below(FAILING.len())],
             share: random.share(),
             lasts: random.secs(5, 60),
         },
-        28 => Action::SlowAgents {
+        26 => Action::SlowAgents {
             share,
             lasts: random.secs(5, 60),
         },
@@ -228,11 +228,16 @@ fn harm(random: &mut Random, replicas: usize) -> Action {
 }
 
 /// Actions over a time, the earliest first.
-pub fn draw(random: &mut Random, replicas: usize, lasts: Duration) -> Vec<(Duration, Action)> {
+pub fn draw(
+    random: &mut Random,
+    replicas: usize,
+    lasts: Duration,
+    together: bool,
+) -> Vec<(Duration, Action)> {
     let secs = lasts.as_secs();
     let mut actions: Vec<(Duration, Action)> = Vec::new();
     for _ in 0..secs / 8 {
-        actions.push((random.secs(5, secs), harm(random, replicas)));
+        actions.push((random.secs(5, secs), harm(random, replicas, together)));
     }
     for number in 0..secs / 10 {
         let write = work(random, number + 2);

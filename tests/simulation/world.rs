@@ -82,8 +82,6 @@ pub enum Sabotage {
     HideDuplicates,
     /// Agents report as often as at first, whatever they are asked.
     IgnorePace,
-    /// A member that the fleet advises against is refused.
-    ObeyAdvice,
     /// One agent that holds a lane open counts as many.
     StuffVotes,
     /// Agents' own successes count for nothing beside advice.
@@ -329,7 +327,8 @@ pub struct World {
 /// The actions that a seed leads to.
 pub fn actions(settings: &Settings) -> Vec<(Duration, Action)> {
     let mut random = Random::new(settings.seed);
-    plan::draw(&mut random, settings.replicas, settings.chaos)
+    let together = settings.fleet != Fleet::Alone;
+    plan::draw(&mut random, settings.replicas, settings.chaos, together)
 }
 
 impl World {

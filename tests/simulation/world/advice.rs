@@ -1,7 +1,7 @@
 //! The fleet's advice: replicas look for it, agents follow it, some agents lie, and clocks are set.
 
 use super::replicas::Work;
-use super::{Sabotage, World};
+use super::{Fleet, Sabotage, World};
 use crate::checker::CLOCKS_DIFFER;
 use crate::documents::{AGENTS_MIN, GATEWAY, QUORUM, cells};
 use lanekeeper_model::fleet::{Advice, STALE_AFTER_MS};
@@ -95,6 +95,9 @@ impl World {
 
     /// A report came in somewhere.
     pub(super) fn want_advice(&mut self, replica: usize) {
+        if self.settings.fleet == Fleet::Alone {
+            return;
+        }
         let host = &mut self.hosts[replica];
         if !host.look_due {
             host.look_due = true;
@@ -230,6 +233,11 @@ impl World {
     /// The cell that the next request of an agent goes to: any, or the choice of a pool.
     pub(super) fn choose_cell(&mut self, number: usize) -> Option<(PoolName, LaneName)> {
         let now = self.instant();
+        if self.settings.direct >= 1.0 {
+            // As it was before there were pools to choose for: seeds keep their histories.
+            self.nodes[number].agent.as_ref()?.applied()?;
+            return Some(self.random.pick(&cells()).clone());
+        }
         let (direct, of_pool) = (
             self.random.hits(self.settings.direct),
             self.random.hits(0.7),
@@ -267,10 +275,7 @@ impl World {
             .copied()
             .filter(|it| is_advised(it))
             .collect();
-        let mut chosen = agent.pick(pool, roll, now);
-        if self.sabotaged(Sabotage::ObeyAdvice) {
-            chosen = chosen.filter(|(_, lane)| advised.iter().all(|cell| cell.lane != *lane));
-        }
+        let chosen = agent.pick(pool, roll, now);
         match &chosen {
             None if !advised.is_empty() => {
                 broken = Some(("I14", format!("{instance} has no member of {pool} left")));

@@ -1,7 +1,7 @@
 //! What happens to control planes: they poll, take streams, write what they learn, drive rollouts,
 //! die and freeze.
 
-use super::{Event, Sabotage, World};
+use super::{Event, Fleet, Sabotage, World};
 use crate::documents::GATEWAY;
 use crate::live::Place;
 use crate::network::ServerEnd;
@@ -186,7 +186,9 @@ impl World {
         self.begin_overrides(replica, Duration::ZERO);
         self.work_after(replica, Duration::ZERO, Work::Announce);
         self.work_after(replica, Duration::from_secs(1), Work::LookAtRollouts);
-        self.work_after(replica, Duration::ZERO, Work::LookForAdvice);
+        if self.settings.fleet != Fleet::Alone {
+            self.work_after(replica, Duration::ZERO, Work::LookForAdvice);
+        }
     }
 
     pub(super) fn freeze_replica(&mut self, replica: usize, lasts: Duration) {
