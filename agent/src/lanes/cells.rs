@@ -205,7 +205,19 @@ impl CellSlot {
             };
             let whole_lane = matches!(outcome, Outcome::HardDown { .. })
                 && guarded.policy.hard_down_scope == HardDownScope::Lane;
+            // Only an answer that asks for a delay can park the lane for it.
+            let asks = matches!(
+                outcome,
+                Outcome::Transient {
+                    retry_after: Some(_),
+                    ..
+                }
+            );
+            let was_parked = asks && guarded.cell.view(now).parked_hard;
             let transition = guarded.cell.settle(ticket, outcome, now, clock::jitter());
+            if asks && !was_parked && guarded.cell.view(now).parked_hard {
+                self.changed.notify_one();
+            }
             (transition, outcome, whole_lane, outranked)
         };
         self.publish_advice(outranked);

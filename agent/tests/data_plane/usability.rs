@@ -2,7 +2,7 @@
 
 use crate::caller::chat;
 use crate::gateway::{Agent, Document, eventually};
-use crate::upstream::{Step, Upstream, completion, json};
+use crate::upstream::{Step, Upstream, answer, completion, json};
 use lanekeeper_model::{PoolReport, PoolUsability, UnusableReason};
 use std::sync::Arc;
 use std::time::Duration;
@@ -128,6 +128,22 @@ async fn what_came_of_requests_is_reported_once_with_its_times_and_lanes() {
     agent.settles().await;
     let traffic = reported(&agent, "chat").unwrap().traffic;
     assert_eq!(traffic.totals.requests.ok, 1, "what has come since");
+}
+
+#[tokio::test]
+async fn lane_that_asks_to_be_left_alone_is_worth_a_report_once() {
+    let a = Upstream::start(answer(429, &[("retry-after", "60")], "")).await;
+    let agent = Agent::start(&Document::new().lane("a", &a).yaml()).await;
+    let noticed = async |within: Duration| {
+        let changed = agent.plane.changed().notified();
+        tokio::time::timeout(within, changed).await.is_ok()
+    };
+    while noticed(Duration::ZERO).await {}
+    chat("chat", false).send(agent.address).await;
+    assert_eq!(agent.cell("chat", "a")["state"], "closed");
+    assert!(agent.cell("chat", "a")["parked_remaining_s"].as_f64() > Some(50.0));
+    assert!(noticed(PATIENCE).await, "its park is shown at once");
+    assert_eq!(why(&agent, "a"), [UnusableReason::CellOpen]);
 }
 
 #[tokio::test]
