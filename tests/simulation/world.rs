@@ -332,7 +332,16 @@ pub fn actions(settings: &Settings) -> Vec<(Duration, Action)> {
 }
 
 impl World {
-    pub fn new(settings: &Settings, plan: Vec<(Duration, Action)>, traced: bool) -> Self {
+    pub fn new(settings: &Settings, mut plan: Vec<(Duration, Action)>, traced: bool) -> Self {
+        if settings.fleet == Fleet::Alone {
+            for (_, action) in &mut plan {
+                if let Action::Operate(Write::Revision(document, _)) = action {
+                    for pool in ["chat", "deep"] {
+                        document["pools"][pool]["fleet"] = serde_json::json!({"mode": "off"});
+                    }
+                }
+            }
+        }
         // Not the random that drew the plan, so that a shorter plan meets the same fleet.
         let mut random = Random::new(settings.seed ^ 0x5eed_5eed_5eed_5eed);
         let probes = if settings.sabotage == Some(Sabotage::TwoProbes) {
