@@ -13,6 +13,7 @@ use crate::probe::Probing;
 use crate::request::worker::Shared;
 use crate::upstream::Tls;
 use lanekeeper_model::lease::{ProbeAnswer, ProbeVerdict};
+use lanekeeper_model::transition::{ShedTransitions, TransitionReport};
 use lanekeeper_model::{
     Advisory, CellReport, Gateway, Override, PoolReport, PoolUsability, Totals,
 };
@@ -162,7 +163,19 @@ impl Plane {
 
     /// Notified at every transition of a cell.
     pub fn changed(&self) -> &Notify {
-        self.shared.served.changed()
+        self.shared.served.changed().notify()
+    }
+
+    /// Changes of cells' states that are not known to be stored, the earliest first, as many as one
+    /// report carries; and those that could not be kept until then.
+    pub fn transitions(&self) -> (Vec<TransitionReport>, Option<ShedTransitions>) {
+        self.shared.served.transitions()
+    }
+
+    /// Changes of state up to this number are stored. True when more wait than the last report
+    /// carried.
+    pub fn transitions_stored(&self, through: u64) -> bool {
+        self.shared.served.changed().transitions_stored(through)
     }
 
     /// True while some lane would take a request.

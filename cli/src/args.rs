@@ -9,6 +9,7 @@ mod documented;
 mod enrolment;
 mod fleet_sim;
 mod import;
+mod incidents;
 mod join_token;
 mod manage;
 mod overrides;
@@ -26,6 +27,7 @@ pub(crate) use delete::{DeleteArguments, DeleteResource};
 pub(crate) use enrolment::{CaAction, CaArguments, EnrolmentArguments};
 pub(crate) use fleet_sim::FleetSimArguments;
 pub(crate) use import::{ForeignSystem, ImportArguments, ImportFormat};
+pub(crate) use incidents::{IncidentsArguments, IncidentsState, TimelineArguments};
 pub(crate) use join_token::{JoinTokenAction, JoinTokenArguments};
 pub(crate) use manage::{
     AgentsAction, AgentsArguments, DiffArguments, TokenAction, TokenArguments, TopArguments,
@@ -110,7 +112,8 @@ pub(crate) enum Command {
     Import(ImportArguments),
     /// Try a breaker policy on the recorded outcomes of an agent's /journal
     Replay(ReplayArguments),
-    /// Read gateways, agents, breakers, configuration, revisions, rollouts, overrides or the audit trail
+    /// Read gateways, agents, breakers, incidents, configuration, revisions, rollouts, overrides or
+    /// the audit trail
     Get(GetArguments),
     /// Create a gateway or change its configuration
     Apply(ApplyArguments),
@@ -126,6 +129,10 @@ pub(crate) enum Command {
     Rollout(RolloutArguments),
     /// Show whether callers are served, pool by pool and lane by lane, again and again
     Top(TopArguments),
+    /// List outages as the whole fleet saw them, those that go on and past ones, or show one
+    Incidents(IncidentsArguments),
+    /// List changes of breakers' states, agent by agent, the latest first
+    Timeline(TimelineArguments),
     /// Follow the fleet's breakers as they change
     Watch(WatchArguments),
     /// List agents, take one out of its load balancer, forget one

@@ -1,5 +1,6 @@
 //! The only reader of time in this crate.
 
+use lanekeeper_model::fleet::rfc3339;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Monotonic time, for waits with a bound.
@@ -23,4 +24,9 @@ pub(crate) fn days_until(moment: &str) -> Option<f64> {
     let at = time::OffsetDateTime::parse(moment, format).ok()?;
     let now = i64::try_from(unix_ms() / 1000).ok()?;
     Some((at.unix_timestamp() - now) as f64 / 86_400.0)
+}
+
+/// The time so many seconds ago, RFC 3339.
+pub(crate) fn rfc3339_before(secs: u64) -> String {
+    rfc3339(unix_ms().saturating_sub(secs.saturating_mul(1000)))
 }

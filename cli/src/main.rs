@@ -79,6 +79,8 @@ async fn command(command: Command, tracer: Option<SdkTracer>) -> Result<(), Fail
         Command::Rollback(arguments) => commands::rollback::run(arguments).await,
         Command::Rollout(arguments) => commands::rollout::run(arguments.command).await,
         Command::Top(arguments) => commands::top::run(arguments).await,
+        Command::Incidents(arguments) => commands::incidents::run(arguments).await,
+        Command::Timeline(arguments) => commands::timeline::run(arguments).await,
         Command::Watch(arguments) => commands::watch::run(arguments).await,
         Command::Agents(arguments) => commands::agents::run(arguments).await,
         Command::Import(arguments) => commands::import::run(&arguments),

@@ -21,3 +21,8 @@ pub(crate) fn unix_ms() -> u64 {
 pub(crate) fn jittered(around: Duration, share: f64) -> Duration {
     around.mul_f64(1.0 + share * (2.0 * rand::random::<f64>() - 1.0))
 }
+
+/// A name that nobody else has.
+pub(crate) fn random_name() -> String {
+    format!("{:032x}", rand::random::<u128>())
+}

@@ -4,6 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use lanekeeper_model::FreshWindows;
+use lanekeeper_model::incident::INCIDENT_QUIET_SECS_DEFAULT;
 use lanekeeper_proto::limits;
 
 use crate::Error;
@@ -61,6 +62,9 @@ pub struct Timing {
     /// The random share of the wait agents are asked for at the end, so that they do not return
     /// at one moment. Default 5 s.
     pub reconnect_jitter: Duration,
+    /// How long every fresh agent must have had a lane closed before its incident is over. Default
+    /// 60 s.
+    pub incident_quiet: Duration,
 }
 
 impl Default for Timing {
@@ -73,6 +77,7 @@ impl Default for Timing {
             stall_timeout: Duration::from_secs(30),
             shutdown_grace: Duration::from_secs(5),
             reconnect_jitter: Duration::from_secs(5),
+            incident_quiet: Duration::from_secs(INCIDENT_QUIET_SECS_DEFAULT),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Forgets agents that are long gone, and overrides and rollouts that are long over. An instance is
-//! a process, so every restart leaves a row.
+//! Forgets agents that are long gone, overrides, rollouts and incidents that are long over, and the
+//! far end of the timeline. An instance is a process, so every restart leaves a row.
 
 use std::time::Duration;
 
@@ -22,6 +22,42 @@ const ROLLOUTS_KEPT_MS: u64 = 90 * 24 * 60 * 60 * 1000;
 const ROLLOUTS_KEPT: u32 = 500;
 /// Join tokens that ended this long ago go: thirty days, in milliseconds.
 const JOIN_TOKENS_KEPT_MS: u64 = 30 * 24 * 60 * 60 * 1000;
+
+/// Incidents that ended this long ago go: ninety days, in milliseconds.
+const INCIDENTS_KEPT_MS: u64 = 90 * 24 * 60 * 60 * 1000;
+/// Time between two looks at the timeline's end, +-20 %: a fleet that flaps adds much in an hour.
+const TIMELINE_ROUND: Duration = Duration::from_secs(5 * 60);
+/// Changes of state go after this long: fourteen days, in milliseconds.
+const TIMELINE_KEPT_MS: u64 = 14 * 24 * 60 * 60 * 1000;
+/// The most changes of state that are kept.
+const TIMELINE_KEPT: u64 = 2_000_000;
+/// Most statements of one look: what a round leaves over the next one takes.
+const TIMELINE_STATEMENTS_MAX: usize = 200;
+
+/// Keeps the timeline within its bounds until told to stop.
+pub(crate) async fn trim_timeline(store: ConfigStore, shutdown: CancellationToken) {
+    loop {
+        let pause = tokio::time::sleep(clock::jittered(TIMELINE_ROUND, ROUND_JITTER));
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = pause => {}
+        }
+        let before_ms = clock::unix_ms().saturating_sub(TIMELINE_KEPT_MS);
+        for _ in 0..TIMELINE_STATEMENTS_MAX {
+            match store.prune_transitions(before_ms, TIMELINE_KEPT).await {
+                Ok(0) => break,
+                Ok(changes) => tracing::debug!(changes, "the timeline's end was forgotten"),
+                Err(error) => {
+                    tracing::warn!(?error, "the timeline's end could not be forgotten");
+                    break;
+                }
+            }
+            if shutdown.is_cancelled() {
+                return;
+            }
+        }
+    }
+}
 
 /// Cleans up now and then until told to stop.
 pub(crate) async fn keep(store: ConfigStore, shutdown: CancellationToken) {
@@ -48,6 +84,12 @@ pub(crate) async fn keep(store: ConfigStore, shutdown: CancellationToken) {
             Ok(0) => {}
             Ok(rollouts) => tracing::info!(rollouts, "rollouts long over were forgotten"),
             Err(error) => tracing::warn!(?error, "rollouts long over could not be forgotten"),
+        }
+        let before_ms = clock::unix_ms().saturating_sub(INCIDENTS_KEPT_MS);
+        match store.prune_incidents(before_ms).await {
+            Ok(0) => {}
+            Ok(incidents) => tracing::info!(incidents, "incidents long over were forgotten"),
+            Err(error) => tracing::warn!(?error, "incidents long over could not be forgotten"),
         }
         let now_ms = clock::unix_ms();
         let before_ms = now_ms.saturating_sub(JOIN_TOKENS_KEPT_MS);

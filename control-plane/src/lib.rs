@@ -11,6 +11,7 @@ mod error;
 mod follow;
 mod hosting;
 mod housekeeping;
+mod incidents;
 mod listener;
 mod metrics;
 mod ops;

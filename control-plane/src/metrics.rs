@@ -4,6 +4,7 @@ mod advice;
 mod enrolment;
 mod leases;
 mod rollouts;
+mod timeline;
 
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(crate) use self::advice::{AdviceCounts, AdviceMetrics};
 pub(crate) use self::enrolment::{EnrolmentMetrics, Means};
 use self::leases::LeaseMetrics;
 pub(crate) use self::rollouts::{Ending, RolloutMetrics};
+pub(crate) use self::timeline::TimelineMetrics;
 use crate::session::Reported;
 
 /// All metrics of one process, with the registry that prints them.
@@ -43,6 +45,8 @@ pub(crate) struct Metrics {
     pub(crate) enrolment: EnrolmentMetrics,
     /// What the driver of rollouts counts.
     pub(crate) rollouts: RolloutMetrics,
+    /// What is counted of the timeline and of incidents.
+    pub(crate) timeline: TimelineMetrics,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -127,6 +131,7 @@ impl Metrics {
         let rollouts = RolloutMetrics::register(&mut registry);
         let advice = AdviceMetrics::register(&mut registry);
         let leases = LeaseMetrics::register(&mut registry);
+        let timeline = TimelineMetrics::register(&mut registry);
         let enrolment = EnrolmentMetrics::register(&mut registry);
         Self {
             registry,
@@ -134,6 +139,7 @@ impl Metrics {
             leases,
             enrolment,
             rollouts,
+            timeline,
             sessions,
             reports,
             push_seconds,

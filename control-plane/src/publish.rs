@@ -3,3 +3,4 @@
 pub(crate) mod outbox;
 pub(crate) mod report_interval;
 pub(crate) mod traffic;
+pub(crate) mod transitions;

@@ -207,6 +207,7 @@ async fn news(hints: &mut broadcast::Receiver<Hint>, running: bool) -> bool {
             Ok(Hint::Report { .. }) if running => return true,
             Ok(
                 Hint::Report { .. }
+                | Hint::Incident { .. }
                 | Hint::Overrides { .. }
                 | Hint::ProbeVerdict { .. }
                 | Hint::TokenRevoked

@@ -18,6 +18,7 @@ use crate::hosting::duplicates;
 use crate::hosting::intake::{FACTS_WRITERS, LIVE_WRITERS};
 use crate::hosting::leases;
 use crate::hosting::share;
+use crate::incidents::IncidentDriver;
 use crate::listener::grpc;
 use crate::listener::grpc::Protection;
 use crate::metrics::Metrics;
@@ -205,13 +206,23 @@ async fn serve_agents(
     for _ in 0..FACTS_WRITERS {
         tasks.spawn(Arc::clone(&core.facts).write(behind.clone()));
     }
+    tasks.spawn(Arc::clone(&core.transitions).write(behind.clone()));
     let driver = Driver {
         store: store.clone(),
         live: rollouts,
         metrics: Arc::clone(&core.metrics),
         windows: config.fresh_windows(),
     };
+    let incidents = IncidentDriver::new(
+        store.clone(),
+        Arc::clone(&driver.live),
+        Arc::clone(&core.metrics),
+        driver.windows,
+        config.timing.incident_quiet,
+    );
+    tasks.spawn(incidents.drive(config.timing.poll_interval, behind.clone()));
     tasks.spawn(driver.drive(config.timing.poll_interval, behind.clone()));
+    tasks.spawn(housekeeping::trim_timeline(store.clone(), behind.clone()));
     tasks.spawn(housekeeping::keep(store, behind.clone()));
     tasks.close();
 

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::fleet::Rejected;
+use lanekeeper_model::transition::TimelineEntry;
 use lanekeeper_model::{AgentRecord, CellReport, PoolName, PoolTraffic, Problem, Report};
 use lanekeeper_proto::message::{
     ABILITY_ADVISORIES, ABILITY_DRAIN, ABILITY_OVERRIDES, ABILITY_PROBE_LEASES,
-    ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, FromAgent, FromServer, Goodbye, GoodbyeReason, Hello,
-    Limits, OverridesResult, ProbeLease, ProbeLeaseRequest, Welcome,
+    ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, ABILITY_TRANSITIONS, FromAgent, FromServer, Goodbye,
+    GoodbyeReason, Hello, Limits, OverridesResult, ProbeLease, ProbeLeaseRequest, Welcome,
 };
 use lanekeeper_proto::{Unfit, limits};
 
@@ -34,7 +35,7 @@ use notes::Notes;
 use overrides::SessionOverrides;
 use pools::DocumentNames;
 use push::InFlight;
-use record::{phase, record, states, unreadable, without_report};
+use record::{phase, record, states, transitions, unreadable, without_report};
 
 #[cfg(test)]
 mod tests;
@@ -110,6 +111,8 @@ pub(crate) enum Effect {
         /// How long ago that was.
         over: Duration,
     },
+    /// A report brought changes of state, in order: store those that are not stored yet.
+    Transitions(Vec<TimelineEntry>),
     /// The session is over once everything before is sent.
     Close,
 }
@@ -185,6 +188,7 @@ impl Session {
                 ABILITY_SPARSE.to_owned(),
                 ABILITY_PROVIDER_CELLS.to_owned(),
                 ABILITY_PROBE_LEASES.to_owned(),
+                ABILITY_TRANSITIONS.to_owned(),
             ],
         };
         let advised = hello.capabilities.iter().any(|it| it == ABILITY_ADVISORIES);
@@ -302,6 +306,11 @@ impl Session {
     /// Takes how often the agent must report from now on.
     pub(crate) fn set_report_interval(&mut self, interval: Duration) {
         self.asks.want_interval(interval);
+    }
+
+    /// Takes up to which number the agent's changes of state are stored.
+    pub(crate) fn set_transitions_stored(&mut self, through: u64) {
+        self.asks.set_transitions_stored(through);
     }
 
     /// Takes whether the agent is out of service.
@@ -426,11 +435,13 @@ impl Session {
         Some(Effect::Send(FromServer::Overrides(overrides)))
     }
 
-    fn reported(&mut self, report: Report, now: Instant, now_ms: u64) -> Vec<Effect> {
+    fn reported(&mut self, mut report: Report, now: Instant, now_ms: u64) -> Vec<Effect> {
         let seq = report.seq;
+        let transitions = transitions(&self.record, &mut report, now_ms);
         if seq <= self.record.seq {
             let ack = self.asks.ack(seq, None, false, now);
-            return vec![Effect::Reported(Reported::Older), ack];
+            let older = [Effect::Reported(Reported::Older), ack];
+            return transitions.into_iter().chain(older).collect();
         }
         let in_doubt = is_in_doubt(self.record.seq, &report);
         let said = pools::split(report.pools, self.names());
@@ -459,10 +470,9 @@ impl Session {
             totals: report.totals,
             ..without_report(&self.record)
         });
-        let mut effects = vec![
-            Effect::Reported(Reported::Accepted),
-            Effect::Record { notable },
-        ];
+        let mut effects: Vec<Effect> = transitions.into_iter().collect();
+        effects.push(Effect::Reported(Reported::Accepted));
+        effects.push(Effect::Record { notable });
         if !said.traffic.is_empty() {
             effects.push(Effect::Traffic {
                 pools: said.traffic,

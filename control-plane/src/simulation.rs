@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lanekeeper_model::enrolment::AgentIdentity;
-use lanekeeper_model::{AgentRecord, FreshWindows, GatewayName, PoolName, PoolTraffic};
+use lanekeeper_model::transition::TimelineEntry;
+use lanekeeper_model::{AgentRecord, FreshWindows};
 use lanekeeper_proto::message::{
     FromAgent, FromServer, Goodbye, GoodbyeReason, Hello, ProbeLeaseRequest,
 };
@@ -25,16 +26,20 @@ use crate::follow::drains::Drained;
 use crate::follow::overrides;
 use crate::hosting::duplicates::{DUPLICATE_WAIT, is_living};
 use crate::hosting::epoch::SessionEpochs;
-use crate::hosting::host::{Admitted, Host, Surroundings};
+use crate::hosting::host::{Admitted, Host};
 pub use crate::hosting::news::News;
 use crate::hosting::news::Subscriptions;
 use crate::hosting::outgoing::Outgoing;
 use crate::hosting::sessions::Sessions;
 use crate::publish::outbox::{Key, Outcome, Shelf};
+use crate::publish::transitions::TransitionQueue;
 use crate::session::{Effect, Rules, negotiate};
 
+mod around;
 mod fleet;
 mod outboxes;
+
+use around::Around;
 
 /// Writes to the live view that run at once.
 pub const LIVE_WRITERS: usize = crate::hosting::intake::LIVE_WRITERS;
@@ -91,6 +96,7 @@ pub struct Replica {
     advice: advice::Known,
     records: Shelf<Arc<AgentRecord>>,
     facts: Shelf<Arc<AgentFacts>>,
+    transitions: TransitionQueue,
     streams: BTreeMap<u64, Stream>,
     drains: watch::Sender<Option<Drained>>,
     revoked: watch::Sender<Revoked>,
@@ -102,58 +108,6 @@ pub struct Replica {
 struct Stream {
     outgoing: Outgoing,
     open: Option<Host>,
-}
-
-/// What is around a session.
-struct Around<'a> {
-    outgoing: &'a mut Outgoing,
-    records: &'a mut Shelf<Arc<AgentRecord>>,
-    facts: &'a mut Shelf<Arc<AgentFacts>>,
-    forgotten: &'a mut Vec<Key>,
-    lease_requests: &'a mut Vec<(Key, ProbeLeaseRequest)>,
-    report_interval: Duration,
-}
-
-impl Surroundings for Around<'_> {
-    fn send(&mut self, message: FromServer) {
-        self.outgoing.put(message);
-    }
-
-    fn put_record(&mut self, key: Key, record: &Arc<AgentRecord>, notable: bool) {
-        let epoch = record.session_epoch;
-        self.records
-            .put(key, epoch, Arc::clone(record), notable, true);
-    }
-
-    fn put_facts(&mut self, key: Key, facts: AgentFacts) {
-        let epoch = facts.session_epoch;
-        self.facts.put(key, epoch, Arc::new(facts), false, false);
-    }
-
-    fn add_traffic(
-        &mut self,
-        _gateway: &GatewayName,
-        _pools: &[(PoolName, PoolTraffic)],
-        _over: Duration,
-    ) {
-        // Simulated agents serve no requests.
-    }
-
-    fn release(&mut self, key: &Key) {
-        self.records.release(key);
-    }
-
-    fn lease(&mut self, key: Key, request: ProbeLeaseRequest) {
-        self.lease_requests.push((key, request));
-    }
-
-    fn forget(&mut self, key: &Key) {
-        self.forgotten.push(key.clone());
-    }
-
-    fn report_interval(&self) -> Duration {
-        self.report_interval
-    }
 }
 
 impl Default for Replica {
@@ -180,6 +134,7 @@ impl Replica {
             advice: advice::Known::new(FreshWindows::default()),
             records: Shelf::new(OUTBOX_MAX),
             facts: Shelf::new(OUTBOX_MAX),
+            transitions: TransitionQueue::default(),
             streams: BTreeMap::new(),
             drains: watch::Sender::default(),
             revoked: watch::Sender::default(),
@@ -339,6 +294,7 @@ impl Replica {
                     outgoing: &mut it.outgoing,
                     records: &mut self.records,
                     facts: &mut self.facts,
+                    transitions: &mut self.transitions,
                     forgotten: &mut self.forgotten,
                     lease_requests: &mut self.lease_requests,
                     report_interval: self.report_interval,
@@ -447,6 +403,7 @@ impl Replica {
                 outgoing: &mut it.outgoing,
                 records: &mut self.records,
                 facts: &mut self.facts,
+                transitions: &mut self.transitions,
                 forgotten: &mut self.forgotten,
                 lease_requests: &mut self.lease_requests,
                 report_interval: self.report_interval,
@@ -465,5 +422,16 @@ impl Replica {
     pub fn sessions(&self) -> usize {
         let streams = self.streams.values();
         streams.filter(|it| it.open.is_some()).count()
+    }
+
+    /// Takes the next changes of state for the configuration database, to be stored together;
+    /// [`Replica::transitions_written`] before the next.
+    pub fn next_transitions(&mut self) -> Vec<TimelineEntry> {
+        self.transitions.take()
+    }
+
+    /// Takes what came of storing changes of state.
+    pub fn transitions_written(&mut self, written: Written) {
+        self.transitions.done(written.into());
     }
 }

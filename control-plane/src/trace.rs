@@ -197,6 +197,7 @@ mod tests {
             want_dense: false,
             next_interval: None,
             refused: refused.map(str::to_owned),
+            transitions_stored: 0,
         })
     }
 

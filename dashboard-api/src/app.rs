@@ -2,6 +2,7 @@
 
 use crate::clock;
 use crate::error::Error;
+use crate::event_hub::{EventHub, PAGES_MAX, PAGES_OF_TOKEN_MAX};
 use crate::fleet_view::Fleet;
 use crate::input::budget::BodyBudget;
 use crate::managed::Managed;
@@ -49,13 +50,21 @@ pub(crate) struct Shared {
     pub(crate) managed: Managed,
     /// What bodies may hold.
     pub(crate) bodies: Arc<BodyBudget>,
+    /// What changes for pages.
+    pub(crate) events: Arc<EventHub>,
+    /// Slots for pages.
+    pub(crate) pages: Arc<Semaphore>,
+    /// How many of them each token has, by its id.
+    pub(crate) pages_of: Arc<StreamCounts>,
     /// Cancelled when the server ends: event streams end then.
     pub(crate) closing: CancellationToken,
 }
 
-/// Open event streams by the id of their token. Bounded by [`MAX_STREAMS`].
-#[derive(Default)]
-pub(crate) struct StreamCounts(Mutex<HashMap<String, usize>>);
+/// Open event streams by the id of their token. Bounded by the slots for them.
+pub(crate) struct StreamCounts {
+    counts: Mutex<HashMap<String, usize>>,
+    of_token_max: usize,
+}
 
 /// One stream of a token, until it is dropped.
 pub(crate) struct StreamOfToken {
@@ -64,12 +73,20 @@ pub(crate) struct StreamOfToken {
 }
 
 impl StreamCounts {
+    /// No streams; one token may have so many.
+    fn new(of_token_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            counts: Mutex::default(),
+            of_token_max,
+        })
+    }
+
     /// Counts one more stream of a token, if it may have one.
     pub(crate) fn open(self: &Arc<Self>, id: &str) -> Result<StreamOfToken, Error> {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counts.entry(id.to_owned()).or_default();
-        if *count >= MAX_STREAMS_OF_TOKEN {
-            return Err(Error::TooManyStreamsOfToken(MAX_STREAMS_OF_TOKEN));
+        if *count >= self.of_token_max {
+            return Err(Error::TooManyStreamsOfToken(self.of_token_max));
         }
         *count += 1;
         Ok(StreamOfToken {
@@ -81,7 +98,11 @@ impl StreamCounts {
 
 impl Drop for StreamOfToken {
     fn drop(&mut self) {
-        let mut counts = self.counts.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self
+            .counts
+            .counts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = counts.get_mut(&self.id) {
             *count -= 1;
             if *count == 0 {
@@ -112,8 +133,11 @@ impl App {
             tokens: TokenCache::default(),
             asking: Arc::new(Semaphore::new(MAX_ASKING)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
-            streams_of: Arc::default(),
+            streams_of: StreamCounts::new(MAX_STREAMS_OF_TOKEN),
             managed,
+            events: Arc::default(),
+            pages: Arc::new(Semaphore::new(PAGES_MAX)),
+            pages_of: StreamCounts::new(PAGES_OF_TOKEN_MAX),
             bodies: Arc::default(),
             store,
             live,
@@ -212,6 +236,7 @@ impl App {
                 Ok(
                     Hint::Revision { .. }
                     | Hint::Rollout { .. }
+                    | Hint::Incident { .. }
                     | Hint::Overrides { .. }
                     | Hint::Report { .. },
                 ) => {
@@ -258,7 +283,7 @@ mod tests {
 
     #[test]
     fn one_token_has_its_share_of_streams_and_no_more() {
-        let counts = Arc::new(StreamCounts::default());
+        let counts = StreamCounts::new(MAX_STREAMS_OF_TOKEN);
         let mut open: Vec<_> = (0..MAX_STREAMS_OF_TOKEN)
             .map(|_| counts.open("a").unwrap())
             .collect();
@@ -270,6 +295,6 @@ mod tests {
         open.pop();
         assert!(counts.open("a").is_ok());
         drop(open);
-        assert!(counts.0.lock().unwrap().is_empty());
+        assert!(counts.counts.lock().unwrap().is_empty());
     }
 }

@@ -38,9 +38,30 @@ pub(crate) fn rfc3339(unix_ms: u64) -> String {
         .unwrap_or_default()
 }
 
+/// The unix milliseconds of an RFC 3339 time; `None` for another text and for times before 1970.
+pub(crate) fn parse_rfc3339(text: &str) -> Option<u64> {
+    let at = OffsetDateTime::parse(text, &Rfc3339).ok()?;
+    u64::try_from(at.unix_timestamp_nanos() / 1_000_000).ok()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::rfc3339;
+    use super::{parse_rfc3339, rfc3339};
+
+    #[test]
+    fn times_are_read_in_any_offset() {
+        assert_eq!(
+            parse_rfc3339("2025-05-24T21:50:56.25Z"),
+            Some(1_748_123_456_250)
+        );
+        assert_eq!(
+            parse_rfc3339("2025-05-24T23:50:56+02:00"),
+            Some(1_748_123_456_000)
+        );
+        for text in ["yesterday", "", "2025-05-24", "1969-12-31T23:59:59Z"] {
+            assert_eq!(parse_rfc3339(text), None, "{text}");
+        }
+    }
 
     #[test]
     fn times_are_shown_in_utc_with_their_fraction_only_when_there_is_one() {

@@ -4,7 +4,10 @@
 //! looks. It puts the fleet together once; requests choose among the finished rows and touch no
 //! agent's data, unless they ask for it.
 
+mod agents;
 mod cells;
+pub(crate) mod change;
+pub(crate) mod etag;
 mod sharing;
 mod snapshot;
 mod state;

@@ -16,6 +16,7 @@ mod clock;
 mod config;
 mod envelope;
 mod error;
+mod event_hub;
 mod fleet;
 mod fleet_view;
 mod idempotency;

@@ -6,7 +6,7 @@
 use crate::app::App;
 use crate::auth::{Access, Guard, guard, session};
 use crate::error::Error;
-use crate::fleet::{agents, breaker_state, pools, stream};
+use crate::fleet::{agents, breaker_state, events, incidents, pools, stream, timeline};
 use crate::input::body::refuse_any;
 use crate::route::{Route, public, read, write};
 use crate::{admin, envelope, openapi, page, probes};
@@ -60,6 +60,10 @@ pub(crate) fn table() -> Vec<Route> {
         read(VIEWER, routes!(pools::show)),
         read(VIEWER, routes!(agents::list)),
         read(VIEWER, routes!(agents::show)),
+        read(VIEWER, routes!(timeline::list)),
+        read(VIEWER, routes!(incidents::list)),
+        read(VIEWER, routes!(incidents::show)),
+        read(VIEWER, routes!(events::follow)),
     ];
     let gateways = [
         read(VIEWER, routes!(admin::gateways::list)),

@@ -105,6 +105,14 @@ pub async fn run_when(
                     .await
             }
         });
+        tasks.spawn({
+            let app = app.clone();
+            async move {
+                let closing = app.closing.clone();
+                let hub = Arc::clone(&app.events);
+                hub.keep(&app.fleet, &app.store, closing).await
+            }
+        });
         tasks.spawn(app.clone().follow_hints());
         if app.managed.folder().is_some() {
             tasks.spawn(admin::documents::follow(app.clone()));

@@ -16,6 +16,7 @@ mod empty;
 mod enrolment;
 mod fleet;
 mod idempotency;
+mod incidents;
 mod large_bodies;
 mod overrides;
 mod page;

@@ -28,6 +28,7 @@ pub use record::{
     agent_state, reports_freshly,
 };
 pub use summary::{AgentCounts, CellCounts, Summary};
+pub use times::rfc3339;
 pub use view::{
     AdvisoryView, AgentCell, AgentCellState, CauseView, CellAgents, CellView, FleetAgents,
     FleetView, GatewayCells, OverrideView, Scope, ViewQuery, ViewState,

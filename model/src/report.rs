@@ -4,8 +4,11 @@
 //! Reading is lenient: unknown fields are skipped and absent ones take their zero, so that agents
 //! and servers of neighbouring releases understand each other.
 
+pub mod transition;
+
 use serde::{Deserialize, Serialize};
 
+use self::transition::{ShedTransitions, TransitionReport};
 use crate::ids::{CellOwner, LaneName, PoolName, ProviderName};
 use crate::usability::PoolReport;
 
@@ -214,6 +217,11 @@ pub struct Report {
     /// How long ago the report before was made, whose counts `pools` continue, in milliseconds.
     #[serde(skip)]
     pub pools_over_ms: u64,
+    /// Changes of state that the server has not said to be stored yet, the earliest first, at most
+    /// [`TRANSITIONS_PER_REPORT_MAX`](crate::transition::TRANSITIONS_PER_REPORT_MAX).
+    pub transitions: Vec<TransitionReport>,
+    /// Earlier ones that the agent could not keep until then.
+    pub shed_transitions: Option<ShedTransitions>,
 }
 
 /// Distinguishes one set of notable cells and their states from another, whatever their order.

@@ -10,6 +10,7 @@ mod overrides;
 mod pools;
 mod report;
 mod server;
+mod transition;
 
 #[cfg(test)]
 mod tests;

@@ -20,6 +20,9 @@ pub const ABILITY_SPARSE: &str = "sparse";
 /// The ability of a server to read providers' own cells in reports. One that does not name it would
 /// refuse a report with a cell without a lane, so an agent leaves them out.
 pub const ABILITY_PROVIDER_CELLS: &str = "provider_cells";
+/// The ability of a server to store the changes of state that reports carry, and to say which are
+/// stored.
+pub const ABILITY_TRANSITIONS: &str = "transitions";
 
 /// The ability of an agent to follow [`FromServer::Advisories`].
 pub const ABILITY_ADVISORIES: &str = "advisories";
@@ -220,6 +223,8 @@ pub struct ReportAck {
     pub next_interval: Option<Duration>,
     /// Why the report was not taken; `None` when it was.
     pub refused: Option<String>,
+    /// Changes of state up to this number are stored; 0 = none that this session knows of.
+    pub transitions_stored: u64,
 }
 
 /// The whole set of operators' overrides for one agent.

@@ -20,6 +20,8 @@ mod error;
 mod gateway_row;
 mod gateways;
 mod idempotency;
+mod incidents;
+mod leases;
 mod live;
 mod migrations;
 mod outage;
@@ -39,6 +41,7 @@ mod sign_ins;
 )]
 pub mod testing;
 mod tokens;
+mod transitions;
 
 pub use agents::{AGENT_FACTS_MAX, AgentFacts};
 pub use audit::{AuditEntry, AuditOutcome, AuditVerdict};
@@ -52,6 +55,7 @@ pub use enrolment::{
 pub use error::Error;
 pub use gateways::GatewayRow;
 pub use idempotency::IDEMPOTENCY_TTL_MS;
+pub use incidents::{INCIDENTS_OPEN_MAX, IncidentFilter, IncidentPlace, StoredIncident};
 pub use live::{
     ANNOUNCE_INTERVAL, Changes, Cursor, HINTS_MAX, Hint, LiveView, MemoryLive, Put, RECORD_TTL,
     RedisLive, RedisLiveOptions, SHARE_OVERDUE, SHARE_TTL, SeenShare, Share,
@@ -63,6 +67,7 @@ pub use rollout_rows::StoredRollout;
 pub use rollouts::{Course, RolloutStart};
 pub use sign_ins::{SIGN_IN_LIFE, SIGN_INS_MAX, is_sign_in};
 pub use tokens::{ExposeSecret, NewToken, Principal, Role, SecretString, TOKENS_MAX, TokenRow};
+pub use transitions::{TimelineFilter, TimelinePlace};
 
 /// What every call answers with.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

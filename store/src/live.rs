@@ -106,6 +106,11 @@ pub enum Hint {
         /// The gateway's name.
         gateway: GatewayName,
     },
+    /// An incident of a gateway began, changed or ended.
+    Incident {
+        /// The gateway's name.
+        gateway: GatewayName,
+    },
     /// The operators' orders on a gateway's agents have changed.
     Overrides {
         /// The gateway's name.

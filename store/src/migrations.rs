@@ -30,6 +30,8 @@ const FILES: &[(&str, &str)] = &[
     migration!("0012_add_agents_identity"),
     migration!("0013_create_sign_ins"),
     migration!("0014_add_overrides_provider"),
+    migration!("0017_create_transitions"),
+    migration!("0018_create_incidents"),
 ];
 
 /// The number a file's name begins with, which a test holds to.

@@ -19,6 +19,7 @@ mod fleet_sim;
 mod fleet_view;
 mod habits;
 mod halves;
+mod incidents;
 mod lost_agent;
 mod lost_server;
 mod managing;

@@ -15,6 +15,7 @@ mod configuration;
 mod control_planes;
 mod database;
 mod fleet;
+mod incidents;
 mod network;
 mod sessions;
 mod soak;

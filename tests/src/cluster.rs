@@ -1,6 +1,7 @@
 //! A whole installation of replicas: PostgreSQL and Redis of its own, several control planes and
 //! APIs, agents spread over the control planes, a simulated provider.
 
+use crate::fleet::INCIDENT_QUIET_SECS;
 use crate::{Process, command, eventually, http_client};
 use anyhow::Context;
 use lanekeeper_store::testing::{PostgresServer, RedisServer};
@@ -278,6 +279,7 @@ impl Cluster {
             "control-plane".to_owned(),
             format!("--grpc-listen={grpc}"),
             format!("--ops-listen={ops}"),
+            format!("--incident-quiet-secs={INCIDENT_QUIET_SECS}"),
         ];
         match self.certificate_secs {
             None => arguments.push("--insecure".to_owned()),

@@ -10,6 +10,9 @@ use tempfile::TempDir;
 /// Longest wait for the agents to have applied the first configuration.
 const READY_BOUND: Duration = Duration::from_secs(20);
 const GATEWAY: &str = "edge";
+/// How long a lane must have been well before its incident is over: short, or a story of an outage
+/// would take a minute more.
+pub(crate) const INCIDENT_QUIET_SECS: u64 = 3;
 
 /// What a test wants different from the usual system.
 #[derive(Debug, Clone)]
@@ -348,6 +351,7 @@ async fn start_server(folder: &TempDir, addresses: &[&str; 3]) -> anyhow::Result
         format!("--http-listen={http}"),
         format!("--ops-listen={ops}"),
         format!("--bootstrap-token-file={}", path("token")),
+        format!("--incident-quiet-secs={INCIDENT_QUIET_SECS}"),
     ];
     let log = folder.path().join("server.log");
     Process::start(&arguments, &[], &["grpc", "http", "ops"], &log).await

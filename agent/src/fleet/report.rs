@@ -2,7 +2,8 @@
 
 use lanekeeper_model::{CellReport, PoolReport, PoolUsability, Problem, Report, digest};
 use lanekeeper_proto::limits::{
-    PROBLEMS_MAX, REPORT_CELLS_MAX, REPORT_MEMBERS_MAX, REPORT_POOLS_MAX, TEXT_BYTES_MAX,
+    NAME_BYTES_MAX, PROBLEMS_MAX, REPORT_CELLS_MAX, REPORT_MEMBERS_MAX, REPORT_POOLS_MAX,
+    TEXT_BYTES_MAX,
 };
 use lanekeeper_proto::message::Limits;
 
@@ -18,8 +19,10 @@ const POOL_BYTES: usize = 256;
 const MEMBER_BYTES: usize = 48;
 /// Share of a message that pools may take.
 const POOLS_PART: usize = 4;
-/// Encoded bytes kept free for all that is not cells.
+/// Encoded bytes kept free for all that is neither cells nor changes of state.
 const ENVELOPE_BYTES: usize = 64 * 1024;
+/// Encoded bytes of a change of state at most: five names at their longest, and numbers.
+const TRANSITION_BYTES_MAX: usize = 6 * NAME_BYTES_MAX;
 /// Ends a text that was cut.
 const CUT: &str = "…";
 
@@ -28,6 +31,7 @@ pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: 
     let mut problems = status.problems();
     problems.extend(plane.problems());
     let (pools, over) = plane.report_pools();
+    let (transitions, shed_transitions) = plane.transitions();
     let now = Report {
         pools,
         pools_over_ms: u64::try_from(over.as_millis()).unwrap_or(u64::MAX),
@@ -36,6 +40,8 @@ pub(super) fn build(plane: &Plane, status: &Status, numbered: Numbered, limits: 
         revision: plane.applied().map_or(0, |applied| applied.revision),
         problems,
         draining: status.draining(),
+        transitions,
+        shed_transitions,
         ..Report::default()
     };
     let (report, left_out) = fit(now, numbered, limits);
@@ -56,9 +62,18 @@ pub(super) fn fit(mut all: Report, numbered: Numbered, limits: Limits) -> (Repor
     if !numbered.provider_cells {
         all.cells.retain(|cell| !cell.is_of_provider());
     }
+    if !numbered.transitions {
+        all.transitions.clear();
+        all.shed_transitions = None;
+    }
     let digest = digest(&all.cells);
     let (pools, pools_left_out) = select_pools(std::mem::take(&mut all.pools), limits);
-    let (cells, left_out) = select(all.cells, numbered.dense, limits);
+    let taken = all.transitions.len().saturating_mul(TRANSITION_BYTES_MAX);
+    let rest = Limits {
+        message_bytes: limits.message_bytes.saturating_sub(to_u32(taken)),
+        ..limits
+    };
+    let (cells, left_out) = select(all.cells, numbered.dense, rest);
     let report = Report {
         pools,
         seq: numbered.seq,
@@ -104,6 +119,10 @@ pub(super) fn fit_usability(pools: Vec<PoolUsability>, limits: Limits) -> Vec<Po
     });
     let (fitting, _) = select_pools(reports.collect(), limits);
     fitting.into_iter().map(|pool| pool.usability).collect()
+}
+
+fn to_u32(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
 /// The cells to list, notable ones first, and how many had to be left out.

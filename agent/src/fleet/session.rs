@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use lanekeeper_model::{Advisory, ConfigSource, Problem};
 use lanekeeper_proto::limits::{PROTOCOL_MAX, PROTOCOL_MIN};
 use lanekeeper_proto::message::{
-    ABILITY_PROBE_LEASES, ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, AppliedRevision, ConfigOutcome,
-    ConfigPush, ConfigResult, FromServer, Goodbye, Limits, Overrides, ProbeLease, ReportAck,
-    Welcome,
+    ABILITY_PROBE_LEASES, ABILITY_PROVIDER_CELLS, ABILITY_SPARSE, ABILITY_TRANSITIONS,
+    AppliedRevision, ConfigOutcome, ConfigPush, ConfigResult, FromServer, Goodbye, Limits,
+    Overrides, ProbeLease, ReportAck, Welcome,
 };
 
 /// How long a server may take to answer the Hello.
@@ -156,6 +156,8 @@ pub struct Numbered {
     pub dense: bool,
     /// The server reads providers' own cells.
     pub provider_cells: bool,
+    /// The server stores changes of state.
+    pub transitions: bool,
 }
 
 /// One session.
@@ -174,6 +176,8 @@ struct Open {
     provider_cells: bool,
     /// The server gives leases of probes.
     leases: bool,
+    /// The server stores changes of state.
+    transitions: bool,
     interval: Duration,
     /// Time between dense reports; `None` when the server does without.
     dense_interval: Option<Duration>,
@@ -318,6 +322,7 @@ impl Open {
         Self {
             provider_cells,
             leases: is_able(ABILITY_PROBE_LEASES),
+            transitions: is_able(ABILITY_TRANSITIONS),
             since: now,
             control_epoch: welcome.control_epoch,
             limits: welcome.limits,
@@ -375,6 +380,7 @@ impl Open {
             seq: self.seq,
             dense,
             provider_cells: self.provider_cells,
+            transitions: self.transitions,
         }
     }
 

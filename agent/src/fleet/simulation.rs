@@ -12,17 +12,17 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use lanekeeper_breaker::Policy;
 use lanekeeper_model::spec::FleetProbe;
+use lanekeeper_model::transition::{ShedTransitions, TransitionReport};
 use lanekeeper_model::{
     Advisory, ConfigSource, Gateway, LaneName, Override, PoolName, Problem, ProviderName, Report,
     Totals,
 };
 use lanekeeper_proto::message::{AppliedRevision, FromAgent, FromServer, Goodbye, Hello};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
 
 use super::link::{Effect, Leave, Link, Outgoing, Received};
 use super::report::fit;
-use crate::lanes::cells::{CellSlot, Coordinated, Label};
+use crate::lanes::cells::{CellSlot, Changes, Coordinated, Label};
 use crate::lanes::leases::{self, LeaseDesk};
 use crate::lanes::overrides::ActiveOverrides;
 use crate::revision::adopt::{Adopter, Expected};
@@ -110,7 +110,7 @@ pub struct Agent {
     /// The latest set, as it is kept for the next start.
     held: Option<Held>,
     cells: BTreeMap<(PoolName, LaneName), (ProviderName, Arc<CellSlot>)>,
-    changed: Arc<Notify>,
+    changed: Arc<Changes>,
     leases: Arc<LeaseDesk>,
     totals: Totals,
 }
@@ -224,6 +224,13 @@ impl Agent {
     }
 
     fn follow(&mut self, effect: Effect, now: Instant) {
+        if let Effect::Acknowledged {
+            transitions_stored, ..
+        } = &effect
+            && self.changed.transitions_stored(*transitions_stored)
+        {
+            self.link.stir(now);
+        }
         match &effect {
             Effect::Opened { .. } => self.leases.set_connected(self.link.has_leases()),
             Effect::Leases(lease) => {
@@ -279,7 +286,7 @@ impl Agent {
 
     /// What cells ask to be reported at once.
     fn stir(&mut self, now: Instant) {
-        if self.changed.notified().now_or_never().is_some() {
+        if self.changed.notify().notified().now_or_never().is_some() {
             self.link.stir(now);
         }
     }
@@ -375,17 +382,38 @@ impl Agent {
         Ok(match self.link.next(now, jitter) {
             Some(Outgoing::Answer(answer)) => Some(answer),
             Some(Outgoing::Report(numbered, limits)) => {
+                let (transitions, shed_transitions) = self.pending_transitions(now);
                 let all = Report {
                     cells: self.cells(now),
                     totals: self.totals,
                     revision: self.link.applied().map_or(0, |it| it.revision),
                     draining: self.link.is_out_of_service(),
+                    transitions,
+                    shed_transitions,
                     ..Report::default()
                 };
                 Some(FromAgent::Report(fit(all, numbered, limits).0))
             }
             None => None,
         })
+    }
+
+    /// Changes of state that are not known to be stored, as a report carries them.
+    fn pending_transitions(
+        &self,
+        now: Instant,
+    ) -> (Vec<TransitionReport>, Option<ShedTransitions>) {
+        let provider_of = |lane: &str| {
+            let mut named = self.cells.iter().filter(|((_, name), _)| **name == *lane);
+            let provider = named.next().map(|(_, (provider, _))| provider.clone());
+            provider.unwrap_or_else(|| ProviderName::from(""))
+        };
+        self.changed.pending(now, provider_of)
+    }
+
+    /// How many changes of state there were since the process started.
+    pub fn transitions(&self) -> u64 {
+        self.changed.count()
     }
 
     /// When [`Agent::next_message`] has something to do, if nothing happens until then.

@@ -4,6 +4,7 @@
 //! the metrics, and a signal that lets the report go out early.
 
 mod advice;
+mod changes;
 mod fleet;
 mod journal;
 mod latency;
@@ -12,6 +13,7 @@ mod set;
 mod steer;
 
 pub(crate) use advice::Advice;
+pub(crate) use changes::Changes;
 pub(crate) use fleet::Coordinated;
 pub(crate) use set::CellSet;
 
@@ -33,7 +35,6 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 
 /// A cell with its policy, under one lock.
 struct Guarded {
@@ -65,7 +66,7 @@ pub(crate) struct CellSlot {
     is_coordinated: AtomicBool,
     /// Attempts that advice has kept from the lane, in thousandths.
     spared_thousandths: AtomicU64,
-    changed: Arc<Notify>,
+    changed: Arc<Changes>,
 }
 
 /// Whose cell it is.
@@ -84,7 +85,7 @@ impl CellSlot {
         endpoint: Option<&'static str>,
         policy: Arc<Policy>,
         series: Option<CellSeries>,
-        changed: Arc<Notify>,
+        changed: Arc<Changes>,
         now: Instant,
     ) -> Self {
         Self {
@@ -417,7 +418,8 @@ impl CellSlot {
         if let Some(series) = &self.series {
             series.transition(transition);
         }
-        self.changed.notify_one();
+        self.changed
+            .record(&self.label, self.endpoint, transition, now);
     }
 }
 

@@ -10,7 +10,7 @@ mod view;
 pub(crate) use usability::Reported;
 
 use crate::clock;
-use crate::lanes::cells::Coordinated;
+use crate::lanes::cells::{Changes, Coordinated};
 use crate::lanes::leases::{self, LeaseDesk};
 use crate::lanes::snapshot::compile::compile;
 use crate::lanes::snapshot::live::{Live, Wiring};
@@ -25,14 +25,13 @@ use lanekeeper_serve::Waits;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::Notify;
 
 /// The served revision and all that outlives it.
 pub(crate) struct Served {
     snapshot: ArcSwapOption<Snapshot>,
     live: Mutex<Live>,
     metrics: Metrics,
-    changed: Arc<Notify>,
+    changed: Arc<Changes>,
     proxies: ProxyEnvironment,
     leases: Arc<LeaseDesk>,
 }
@@ -43,7 +42,7 @@ impl Default for Served {
             snapshot: ArcSwapOption::empty(),
             live: Mutex::new(Live::default()),
             metrics: Metrics::new(),
-            changed: Arc::new(Notify::new()),
+            changed: Arc::default(),
             proxies: ProxyEnvironment::from_process(),
             leases: Arc::default(),
         }
@@ -70,8 +69,8 @@ impl Served {
         &self.metrics
     }
 
-    /// Notified at every transition of a cell.
-    pub(crate) fn changed(&self) -> &Notify {
+    /// Notified at every transition of a cell, and keeps them until they are stored.
+    pub(crate) fn changed(&self) -> &Changes {
         &self.changed
     }
 

@@ -212,6 +212,7 @@ impl Peer {
             want_dense: false,
             next_interval: None,
             refused: None,
+            transitions_stored: 0,
         };
         self.send(FromServer::ReportAck(ack)).await;
     }

@@ -102,13 +102,14 @@ pub(crate) struct ReplayArguments {
 pub(crate) struct GetArguments {
     /// What to read
     pub(crate) resource: Resource,
-    /// Gateway; a filter for gateways, agents, breakers and pools, needed for what belongs to one
+    /// Gateway; a filter for gateways, agents, breakers, pools and incidents, needed for what belongs
+    /// to one
     #[arg(add = complete::gateways())]
     pub(crate) gateway: Option<String>,
     /// How the result is printed
     #[arg(short, long, default_value = "table")]
     pub(crate) output: GetFormat,
-    /// List closed breakers too
+    /// List closed breakers, or past incidents, too
     #[arg(long)]
     pub(crate) closed: bool,
     /// The config or the revision of this number, in place of the current one
@@ -160,6 +161,9 @@ pub(crate) enum Resource {
     /// The pools: what they can serve with, and what came of their callers' requests
     #[value(alias = "pool")]
     Pools,
+    /// Outages as the whole fleet saw them, those that go on
+    #[value(alias = "incident")]
+    Incidents,
     /// A gateway's document
     Config,
     /// A gateway's history

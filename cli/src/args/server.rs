@@ -2,6 +2,7 @@
 
 use super::{EnrolmentArguments, TlsFiles, TraceArguments};
 use clap::Args;
+use lanekeeper_model::incident::INCIDENT_QUIET_SECS_DEFAULT;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -83,6 +84,14 @@ pub(crate) struct GrpcArguments {
     /// Authority that agents' certificates must come from (PEM)
     #[arg(long, env = "LANEKEEPER_TLS_CLIENT_CA", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+    /// Seconds for which every agent must have had a lane closed before its incident is over
+    #[arg(
+        long,
+        env = "LANEKEEPER_INCIDENT_QUIET_SECS",
+        default_value_t = INCIDENT_QUIET_SECS_DEFAULT,
+        value_parser = clap::value_parser!(u64).range(1..=86_400)
+    )]
+    pub(crate) incident_quiet_secs: u64,
     #[command(flatten)]
     pub(crate) enrolment: EnrolmentArguments,
 }

@@ -55,6 +55,20 @@ fn columns(resource: Resource) -> &'static [Column] {
             ("P50 S", "/last_minute/first_content_p50_secs"),
             ("P99 S", "/last_minute/first_content_p99_secs"),
         ],
+        Resource::Incidents => &[
+            ("ID", "/id"),
+            ("GATEWAY", "/gateway"),
+            ("KIND", "/subject/kind"),
+            ("NAME", "/subject/name"),
+            ("STATE", "/state"),
+            ("SCOPE", "/scope"),
+            ("WIDEST", "/widest_scope"),
+            ("AGENTS", "/agents_affected"),
+            ("CAUSE", "/causes/0/kind"),
+            ("STATUS", "/causes/0/status"),
+            ("OPENED", "/opened_at"),
+            ("DURATION S", "/duration_secs"),
+        ],
         Resource::Revisions => &[
             ("REVISION", "/revision"),
             ("AUTHOR", "/author"),
@@ -145,6 +159,18 @@ fn more(resource: Resource) -> &'static [Column] {
             ("P50 S 10 MIN", "/last_ten_minutes/first_content_p50_secs"),
             ("P99 S 10 MIN", "/last_ten_minutes/first_content_p99_secs"),
         ],
+        Resource::Incidents => &[
+            ("PROVIDER", "/provider"),
+            ("POOLS", "/pools"),
+            ("PEAK", "/peak/affected"),
+            ("OF", "/peak/fresh"),
+            ("FLAPS", "/flaps"),
+            ("FAILED OVER", "/calls_failed_over"),
+            ("FAILED", "/calls_failed"),
+            ("ENDED", "/ended_at"),
+            ("ENDING", "/ending"),
+            ("SUSPECT", "/suspects/0/detail"),
+        ],
         Resource::Revisions => &[("PARENT", "/parent"), ("HASH", "/hash")],
         Resource::Rollouts => &[("MESSAGE", "/message"), ("WHY", "/stop/detail")],
         Resource::Overrides => &[
@@ -203,7 +229,11 @@ pub(super) fn rows<'a>(columns: &[Column], entries: impl IntoIterator<Item = &'a
 pub(super) fn name(resource: Resource, entry: &Value) -> String {
     let places: &[&str] = match resource {
         Resource::Gateways | Resource::Config | Resource::Plan => &["/name"],
-        Resource::Agents | Resource::Overrides | Resource::Audit | Resource::Identities => &["/id"],
+        Resource::Agents
+        | Resource::Overrides
+        | Resource::Audit
+        | Resource::Identities
+        | Resource::Incidents => &["/id"],
         Resource::Authorities => &["/fingerprint"],
         Resource::Revisions | Resource::Rollouts => &["/revision"],
         Resource::Pools => &["/gateway", "/pool"],

@@ -4,10 +4,11 @@ use crate::args::{ControlPlaneArguments, GrpcArguments, TlsFiles};
 use crate::exit::{Failure, Kind};
 use crate::storage::Storage;
 use crate::{output, shutdown};
-use lanekeeper_control_plane::{Addresses, Config, Error, ServerTls, Transport};
+use lanekeeper_control_plane::{Addresses, Config, Error, ServerTls, Timing, Transport};
 use lanekeeper_store::{ConfigStore, LiveView};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) async fn run(arguments: ControlPlaneArguments) -> Result<(), Failure> {
@@ -67,6 +68,10 @@ fn config(arguments: &GrpcArguments, data_dir: Option<&Path>) -> Result<Config, 
         grpc_listen: arguments.grpc_listen,
         ops_listen: arguments.ops_listen,
         transport,
+        timing: Timing {
+            incident_quiet: Duration::from_secs(arguments.incident_quiet_secs),
+            ..Timing::default()
+        },
         ..Config::default()
     })
 }

@@ -12,6 +12,8 @@ use std::time::Duration;
 
 /// Pages followed of one list, so that a server that never ends a list cannot hold a command.
 const MAX_PAGES: usize = 1000;
+/// Entries that one page holds at most.
+const PAGE: usize = 250;
 /// Pages of the audit trail that are shown: 10,000 entries.
 const MAX_AUDIT_PAGES: usize = 100;
 /// Pause between two looks of `--watch`.
@@ -90,7 +92,7 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
     // A filter that matches nothing looks healthy: a mistyped name has to be told apart.
     let is_filter = matches!(
         arguments.resource,
-        Resource::Agents | Resource::Breakers | Resource::Pools
+        Resource::Agents | Resource::Breakers | Resource::Pools | Resource::Incidents
     );
     if let (true, Some(gateway)) = (is_filter, &gateway) {
         api.get(gateway).await?;
@@ -136,6 +138,11 @@ async fn read(api: &Api, arguments: &GetArguments) -> Result<Value, Failure> {
         Resource::Audit => pages(api, "/admin/v1/audit", "entries", None, MAX_AUDIT_PAGES).await,
         Resource::Identities => list(api, "/admin/v1/identities", "identities", filter).await,
         Resource::Authorities => Ok(api.get("/admin/v1/authorities").await?.body),
+        Resource::Incidents => {
+            let open = (!arguments.closed).then(|| "state=open".to_owned());
+            let query: Vec<String> = filter.into_iter().chain(open).collect();
+            list(api, "/api/v1/incidents", "incidents", Some(query.join("&"))).await
+        }
         Resource::Breakers => {
             let closed = arguments.closed.then(|| "include=closed".to_owned());
             let query: Vec<String> = filter.into_iter().chain(closed).collect();
@@ -182,8 +189,43 @@ async fn pages(
     Ok(json!({ (name): items }))
 }
 
+/// As much of a list as is wanted, the first pages of it, by filters that are there.
+pub(super) async fn list_some(
+    api: &Api,
+    path: &str,
+    name: &str,
+    filters: &[(&str, Option<&str>)],
+    wanted: usize,
+) -> Result<Value, Failure> {
+    let filters: Vec<String> = filters
+        .iter()
+        .filter_map(|(name, value)| Some(format!("{name}={}", segment((*value)?))))
+        .collect();
+    let mut items = Vec::new();
+    let mut cursor: Option<String> = None;
+    while items.len() < wanted {
+        let limit = (wanted - items.len()).min(PAGE);
+        let mut query = filters.clone();
+        query.push(format!("limit={limit}"));
+        query.extend(cursor.take().map(|cursor| format!("cursor={cursor}")));
+        let mut page = api.get(&format!("{path}?{}", query.join("&"))).await?.body;
+        if let Some(Value::Array(found)) = page.get_mut(name).map(Value::take) {
+            items.extend(found);
+        }
+        cursor = page
+            .get("next_cursor")
+            .and_then(Value::as_str)
+            .map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(json!({ (name): items }))
+}
+
 /// The names that lists have.
-const LISTS: [&str; 10] = [
+const LISTS: [&str; 11] = [
+    "incidents",
     "gateways",
     "agents",
     "revisions",
@@ -221,6 +263,7 @@ fn without_ages(value: &Value) -> Value {
         Value::Object(entries) => {
             let is_age = |key: &str| {
                 key == "generated_at"
+                    || key == "duration_secs"
                     || key.ends_with("_age_secs")
                     || key.ends_with("_for_secs")
                     || key.ends_with("_in_secs")
@@ -240,6 +283,7 @@ fn table(resource: Resource, value: &Value, wide: bool) {
     if entries.is_empty() {
         output::hint(match resource {
             Resource::Breakers => nothing_listed(value),
+            Resource::Incidents => "no incident goes on",
             _ => "there are none",
         });
     }

@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::publish::outbox::Outbox;
 use crate::publish::report_interval::interval;
 use crate::publish::traffic::Traffic;
+use crate::publish::transitions::TransitionOutbox;
 use crate::session::Rules;
 
 /// Records that may be kept per session that may be open: its own, and one of an agent that left
@@ -46,6 +47,7 @@ pub(crate) struct Core {
     pub(crate) records: Arc<Outbox<LiveSink>>,
     pub(crate) facts: Arc<Outbox<FactsSink>>,
     pub(crate) traffic: Traffic,
+    pub(crate) transitions: Arc<TransitionOutbox>,
     pub(crate) metrics: Arc<Metrics>,
     /// How often agents must report, in milliseconds; see [`crate::publish::report_interval`].
     report_interval_ms: AtomicU64,
@@ -84,6 +86,7 @@ impl Core {
             drains: DrainWatch::new(store.clone()),
             advice: AdviceWatch::new(config.fresh_windows()),
             leases: LeaseQueue::default(),
+            transitions: TransitionOutbox::new(store.clone(), Arc::clone(&metrics)),
             watch: ConfigWatch::new(store, Arc::clone(&metrics)),
             live,
             sessions,

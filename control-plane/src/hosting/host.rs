@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lanekeeper_model::transition::TimelineEntry;
 use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
 use lanekeeper_proto::Unfit;
 use lanekeeper_proto::message::{
@@ -41,6 +42,10 @@ pub(crate) trait Surroundings {
     fn lease(&mut self, key: Key, request: ProbeLeaseRequest);
     /// Takes the record of an agent that lost its authorization out of the live view.
     fn forget(&mut self, key: &Key);
+    /// Queues an agent's changes of state for the configuration database.
+    fn put_transitions(&mut self, key: Key, entries: Vec<TimelineEntry>);
+    /// Up to which number an agent's changes of state are stored, as far as it is known here.
+    fn transitions_stored(&self, key: &Key) -> u64;
     /// How often agents should report now.
     fn report_interval(&self) -> Duration;
     /// Counts an effect and traces it.
@@ -131,6 +136,8 @@ impl Host {
     ) -> Result<(), Fault> {
         self.heard_ms = now_ms;
         self.session.set_report_interval(around.report_interval());
+        let stored = around.transitions_stored(self.entered.key());
+        self.session.set_transitions_stored(stored);
         let effects = self.session.receive(message, now, now_ms)?;
         self.carry_out(effects, around);
         Ok(())
@@ -308,6 +315,7 @@ impl Host {
                     around.put_facts(key(), facts(record, identity, self.heard_ms));
                 }
                 Effect::Leases(request) => around.lease(key(), request),
+                Effect::Transitions(entries) => around.put_transitions(key(), entries),
                 Effect::Reported(_) => self.entered.note_heard(),
                 Effect::Traffic { pools, over } => {
                     around.add_traffic(&record.gateway, &pools, over);

@@ -54,6 +54,7 @@ impl Outgoing {
         };
         waiting.want_dense |= ack.want_dense;
         waiting.next_interval = ack.next_interval.or(waiting.next_interval);
+        waiting.transitions_stored = waiting.transitions_stored.max(ack.transitions_stored);
         if ack.seq >= waiting.seq {
             waiting.seq = ack.seq;
             waiting.refused = ack.refused;
@@ -97,6 +98,7 @@ mod tests {
             want_dense: false,
             next_interval: None,
             refused: None,
+            transitions_stored: 0,
         })
     }
 
@@ -117,6 +119,7 @@ mod tests {
             want_dense: true,
             next_interval: Some(std::time::Duration::from_secs(12)),
             refused: Some("report.totals: is missing".to_owned()),
+            transitions_stored: 7,
         };
         outgoing.put(FromServer::ReportAck(asking.clone()));
         outgoing.put(ack(2));

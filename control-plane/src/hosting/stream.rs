@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use lanekeeper_model::transition::TimelineEntry;
 use lanekeeper_model::{AgentRecord, GatewayName, PoolName, PoolTraffic};
 use lanekeeper_proto::message::{FromAgent, FromServer, Goodbye, Hello, ProbeLeaseRequest};
 use lanekeeper_proto::wire;
@@ -263,6 +264,15 @@ impl Surroundings for Around<'_> {
 
     fn release(&mut self, key: &Key) {
         self.core.records.release(key);
+        self.core.transitions.release(key);
+    }
+
+    fn put_transitions(&mut self, key: Key, entries: Vec<TimelineEntry>) {
+        self.core.transitions.put(key, entries);
+    }
+
+    fn transitions_stored(&self, key: &Key) -> u64 {
+        self.core.transitions.stored(key)
     }
 
     fn lease(&mut self, key: Key, request: ProbeLeaseRequest) {
@@ -305,7 +315,11 @@ impl Surroundings for Around<'_> {
             Effect::Obeyed { took } => metrics.obeyed(*took),
             Effect::Reported(reported) => metrics.reported(*reported),
             Effect::Close => self.trace.closes(),
-            Effect::Record { .. } | Effect::Facts | Effect::Traffic { .. } | Effect::Leases(_) => {}
+            Effect::Record { .. }
+            | Effect::Facts
+            | Effect::Traffic { .. }
+            | Effect::Leases(_)
+            | Effect::Transitions(_) => {}
         }
     }
 }

@@ -133,6 +133,7 @@ mod tests {
             want_dense: true,
             next_interval: None,
             refused: Some("why".to_owned()),
+            transitions_stored: 0,
         })
     }
 

@@ -22,6 +22,8 @@ pub(super) struct Asks {
     /// The interval that it must be told.
     wanted: Duration,
     asked_dense: Option<Instant>,
+    /// Up to which number the agent's changes of state are stored.
+    transitions_stored: u64,
 }
 
 impl Asks {
@@ -30,11 +32,16 @@ impl Asks {
             told: interval,
             wanted: interval,
             asked_dense: None,
+            transitions_stored: 0,
         }
     }
 
     pub(super) fn want_interval(&mut self, interval: Duration) {
         self.wanted = interval;
+    }
+
+    pub(super) fn set_transitions_stored(&mut self, through: u64) {
+        self.transitions_stored = through;
     }
 
     /// How long an agent that reports as often as it was told may be silent.
@@ -62,6 +69,7 @@ impl Asks {
             want_dense,
             next_interval,
             refused,
+            transitions_stored: self.transitions_stored,
         }))
     }
 }

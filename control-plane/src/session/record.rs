@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use super::Effect;
 use lanekeeper_model::fleet::HeldOverrides;
 use lanekeeper_model::ids::CellOwner;
-use lanekeeper_model::{AgentRecord, CellReport, CellState, ConfigSource, Problem, Totals};
+use lanekeeper_model::transition::Reporter;
+use lanekeeper_model::{AgentRecord, CellReport, CellState, ConfigSource, Problem, Report, Totals};
 use lanekeeper_proto::Unfit;
 use lanekeeper_proto::message::{ABILITY_OVERRIDES, ConfigOutcome, ConfigResult, Hello};
 
@@ -102,6 +104,26 @@ pub(super) fn states(
             cell.override_action.as_deref(),
         )
     })
+}
+
+/// The changes of state that a report brings, if any.
+pub(super) fn transitions(
+    record: &AgentRecord,
+    report: &mut Report,
+    now_ms: u64,
+) -> Option<Effect> {
+    let reporter = Reporter {
+        gateway: &record.gateway,
+        instance: &record.instance,
+        agent: &record.name,
+        received_ms: now_ms,
+    };
+    let shed = report.shed_transitions.take();
+    let shed = shed.map(|shed| reporter.shed(shed));
+    let reported = std::mem::take(&mut report.transitions);
+    let reported = reported.into_iter().map(|it| reporter.entry(it));
+    let entries: Vec<_> = shed.into_iter().chain(reported).collect();
+    (!entries.is_empty()).then_some(Effect::Transitions(entries))
 }
 
 /// The agent's clock less ours; what the wire took is part of it.

@@ -138,6 +138,7 @@ fn ack_of(seq: u64, refused: Option<String>) -> Effect {
         want_dense: false,
         next_interval: None,
         refused,
+        transitions_stored: 0,
     }))
 }
 
@@ -443,6 +444,7 @@ fn unreadable_report_is_answered_and_ages_the_record() {
         want_dense: true,
         next_interval: None,
         refused: Some(reason.to_owned()),
+        transitions_stored: 0,
     };
     assert!(effects.contains(&Effect::Send(FromServer::ReportAck(asking))));
     assert!(effects.contains(&Effect::Record { notable: true }));

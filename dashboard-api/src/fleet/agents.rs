@@ -3,10 +3,9 @@
 use crate::app::App;
 use crate::clock;
 use crate::error::Error;
-use crate::fleet_view::FleetSnapshot;
 use crate::input::{Path, Query, cursor};
 use axum::extract::State;
-use lanekeeper_model::fleet::{AgentView, agent_view};
+use lanekeeper_model::fleet::AgentView;
 use lanekeeper_model::{AgentRecord, AgentState};
 
 /// Which agents to list.
@@ -74,7 +73,7 @@ pub(crate) async fn list(
                 .is_none_or(|name| *record.gateway == **name)
         })
         .filter(|record| after.as_ref().is_none_or(|after| is_after(record, after)))
-        .map(|record| describe(&snapshot, record, now_ms))
+        .map(|record| snapshot.agent_view(record, now_ms))
         .filter(|agent| state.is_none_or(|state| agent.state == state))
         .take(limit as usize + 1)
         .collect();
@@ -105,25 +104,12 @@ pub(crate) async fn show(
 ) -> Result<axum::Json<AgentView>, Error> {
     let snapshot = app.fleet.snapshot().await?;
     match snapshot.records.iter().find(|record| record.instance == id) {
-        Some(record) => Ok(axum::Json(describe(&snapshot, record, clock::now_ms()))),
+        Some(record) => Ok(axum::Json(snapshot.agent_view(record, clock::now_ms()))),
         None => Err(Error::NotFound {
             kind: "agent",
             name: id,
         }),
     }
-}
-
-fn describe(snapshot: &FleetSnapshot, record: &AgentRecord, now_ms: u64) -> AgentView {
-    let target = snapshot.target_of(record);
-    let mut view = agent_view(record, target, now_ms, snapshot.windows());
-    view.problems.extend(snapshot.shares_identity(record));
-    let is_silent = matches!(view.state, AgentState::Stale | AgentState::Gone);
-    if is_silent && view.last_report_age_secs.is_none() {
-        // Of an agent that only the store remembers the last sign is what is left.
-        let silent_ms = now_ms.saturating_sub(record.connected_ms);
-        view.last_report_age_secs = Some(silent_ms as f64 / 1000.0);
-    }
-    view
 }
 
 fn state_of(name: &str) -> Result<AgentState, Error> {

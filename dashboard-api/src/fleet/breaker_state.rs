@@ -1,9 +1,8 @@
 //! `GET /api/v1/breaker-state` and `GET /api/v1/summary`: what the whole fleet sees.
 
-use super::etag;
 use crate::app::App;
 use crate::error::Error;
-use crate::fleet_view::FleetSnapshot;
+use crate::fleet_view::{FleetSnapshot, etag};
 use crate::input::Query;
 use crate::input::precondition::held;
 use axum::extract::State;
@@ -180,5 +179,6 @@ pub(crate) async fn count(
     let mut numbers = snapshot.folded.summary(gateway.as_ref());
     numbers.partial = snapshot.partial;
     numbers.rebuilding = snapshot.rebuilding;
+    numbers.open_incidents = snapshot.open_incidents(gateway.as_ref());
     Ok(axum::Json(numbers))
 }

@@ -1,13 +1,12 @@
 //! `GET /api/v1/breaker-state/stream`: the view as server-sent events, a snapshot and then changes.
 
 use super::breaker_state::{BreakerQuery, view};
-use super::{change, etag};
 use crate::app::{App, MAX_STREAMS, StreamOfToken};
 use crate::auth::verify_for_reading;
 use crate::caller::Caller;
 use crate::clock;
 use crate::error::Error;
-use crate::fleet_view::FleetSnapshot;
+use crate::fleet_view::{FleetSnapshot, change, etag};
 use crate::input::Query;
 use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};

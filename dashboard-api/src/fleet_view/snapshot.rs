@@ -10,7 +10,7 @@ use lanekeeper_model::fleet::{ExplainedOverride, FoldedFleet, PoolView, agent_st
 use lanekeeper_model::rollout::Rollout;
 use lanekeeper_model::traffic::ReplicaTraffic;
 use lanekeeper_model::{AgentRecord, AgentState, FreshWindows, GatewayName};
-use lanekeeper_store::{ConfigStore, Course, LiveView, OverrideRow};
+use lanekeeper_store::{ConfigStore, Course, LiveView, OverrideRow, StoredIncident};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,9 +34,13 @@ pub(crate) struct FleetSnapshot {
     /// The current revision and hash of each gateway.
     pub(crate) targets: BTreeMap<GatewayName, (u64, String)>,
     /// The rollouts that decide who has the current revision already.
-    rollouts: BTreeMap<GatewayName, Rollout>,
+    pub(crate) rollouts: BTreeMap<GatewayName, Rollout>,
     /// The operators' orders that stand.
     pub(crate) overrides: BTreeMap<GatewayName, Vec<ExplainedOverride>>,
+    /// When each of them was given, by its id, unix milliseconds.
+    pub(crate) overrides_given_ms: BTreeMap<String, u64>,
+    /// The incidents that go on, the earliest first.
+    pub(crate) incidents: Vec<Arc<StoredIncident>>,
     /// The agents that hold one certificate with another.
     sharing: Sharing,
     /// What all control planes heard of traffic.
@@ -132,6 +136,13 @@ impl FleetSnapshot {
         self.folded.pools(only, &self.traffic)
     }
 
+    /// How many incidents go on, of one gateway or of all.
+    pub(crate) fn open_incidents(&self, gateway: Option<&GatewayName>) -> u64 {
+        let incidents = self.incidents.iter().map(|stored| &stored.incident);
+        let shown = incidents.filter(|it| gateway.is_none_or(|gateway| it.gateway == *gateway));
+        shown.count() as u64
+    }
+
     /// Whether a share of the reports is missing.
     pub(crate) fn is_partial(&self) -> bool {
         self.partial
@@ -190,7 +201,7 @@ pub(super) async fn take(
         None => ("configuration store", READ_TIMEOUT),
     };
     let live = ("live view", READ_TIMEOUT);
-    let (changes, shares, heard, stored, courses, orders) = tokio::join!(
+    let (changes, shares, heard, stored, courses, orders, incidents) = tokio::join!(
         in_time(live, sources.live.changes(state.cursor())),
         in_time(live, sources.live.shares()),
         in_time(live, sources.live.traffic()),
@@ -199,7 +210,8 @@ pub(super) async fn take(
         in_time(
             config,
             sources.store.all_standing_overrides(clock::now_ms())
-        )
+        ),
+        in_time(config, sources.store.open_incidents())
     );
     let mut partial = false;
     let mut missing = |what: &'static str, error: lanekeeper_store::Error| {
@@ -254,14 +266,28 @@ pub(super) async fn take(
             }
         }
     };
-    let overrides = match orders {
-        Ok(rows) => by_gateway(rows),
+    let (overrides, overrides_given_ms) = match (orders, &before) {
+        (Ok(rows), _) => {
+            let given = rows
+                .iter()
+                .map(|row| (row.order.id.clone(), row.created_ms));
+            let given = given.collect();
+            (by_gateway(rows), given)
+        }
+        (Err(error), before) => {
+            missing("configuration store", error);
+            before.as_ref().map_or_else(Default::default, |before| {
+                (before.overrides.clone(), before.overrides_given_ms.clone())
+            })
+        }
+    };
+    let incidents = match incidents {
+        Ok(incidents) => incidents.into_iter().map(Arc::new).collect(),
         Err(error) => {
             missing("configuration store", error);
             before
                 .as_ref()
-                .map(|it| it.overrides.clone())
-                .unwrap_or_default()
+                .map_or_else(Vec::new, |before| before.incidents.clone())
         }
     };
     let rebuilding = state.is_rebuilding(&shares, taken);
@@ -281,6 +307,8 @@ pub(super) async fn take(
         rollouts,
         overrides,
         traffic,
+        overrides_given_ms,
+        incidents,
         partial: partial || share_missing || rebuilding,
         rebuilding,
         failure,

@@ -63,6 +63,10 @@ pub struct Summary {
     /// What fails or may fail callers now: cells that are open or half-open somewhere other than by
     /// an operator's override alone, pools that are exhausted somewhere, silent gateways.
     pub incidents: u64,
+    /// Incidents that go on, as `GET /api/v1/incidents?state=open` lists them. The caller knows, and
+    /// sets it.
+    #[serde(default)]
+    pub open_incidents: u64,
     /// True when a share of the reports is missing. The caller knows, and sets it.
     pub partial: bool,
     /// True after a start of the server, until every agent that was known before has come back or

@@ -1,4 +1,4 @@
-//! How the fleet view writes times.
+//! How the API writes times.
 
 /// Milliseconds as the API's seconds.
 pub(super) fn secs(ms: u64) -> f64 {
@@ -6,7 +6,7 @@ pub(super) fn secs(ms: u64) -> f64 {
 }
 
 /// Unix milliseconds as RFC 3339 in UTC; a time past the calendar's end is the end of year 9999.
-pub(super) fn rfc3339(unix_ms: u64) -> String {
+pub fn rfc3339(unix_ms: u64) -> String {
     use time::format_description::well_known::Rfc3339;
 
     let nanos = i128::from(unix_ms).saturating_mul(1_000_000);

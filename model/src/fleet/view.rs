@@ -327,8 +327,9 @@ impl ViewState {
 }
 
 impl Scope {
-    /// Separates "1 of 40" from "38 of 40". Half comes first: one agent of two is the fleet.
-    pub(super) fn of(touched: u64, fresh: u64) -> Option<Self> {
+    /// Separates "1 of 40" from "38 of 40". Half comes first: one agent of two is the fleet. `None`
+    /// when no agent is touched.
+    pub fn of(touched: u64, fresh: u64) -> Option<Self> {
         if touched == 0 {
             None
         } else if touched.saturating_mul(2) >= fresh {
@@ -338,5 +339,30 @@ impl Scope {
         } else {
             Some(Self::Partial)
         }
+    }
+
+    /// Orders scopes by how much of the fleet they are.
+    pub fn reach(self) -> u8 {
+        match self {
+            Self::Local => 1,
+            Self::Partial => 2,
+            Self::Fleet => 3,
+        }
+    }
+
+    /// The scope as the API spells it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Local => "local",
+            Self::Partial => "partial",
+            Self::Fleet => "fleet",
+        }
+    }
+
+    /// Reads the API's spelling.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Local, Self::Partial, Self::Fleet]
+            .into_iter()
+            .find(|scope| scope.as_str() == name)
     }
 }

@@ -158,6 +158,7 @@ impl TryFrom<wire::ReportAck> for ReportAck {
             next_interval: (ack.next_interval_ms != 0)
                 .then(|| Duration::from_millis(u64::from(ack.next_interval_ms))),
             refused: (!refused.is_empty()).then_some(refused),
+            transitions_stored: ack.transitions_stored,
         })
     }
 }
@@ -169,6 +170,7 @@ impl From<ReportAck> for wire::ReportAck {
             want_dense: ack.want_dense,
             next_interval_ms: ack.next_interval.map_or(0, millis),
             refused: ack.refused.unwrap_or_default(),
+            transitions_stored: ack.transitions_stored,
         }
     }
 }

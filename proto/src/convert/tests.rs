@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lanekeeper_model::lease::{ProbeAnswer, ProbeAsk, ProbeVerdict, ProbedLane};
+use lanekeeper_model::transition::{ShedTransitions, TransitionCause, TransitionReport};
 use lanekeeper_model::{
     Advisory, CauseReport, CellReport, CellState, ConfigSource, Override, OverrideAction, Problem,
     Report, Totals,
@@ -131,7 +132,52 @@ fn report() -> Report {
         digest: None,
         pools: Vec::new(),
         pools_over_ms: 0,
+        transitions: Vec::new(),
+        shed_transitions: None,
     }
+}
+
+/// A report that also carries changes of state: of a member's cell, of a provider's own, and that
+/// some before them are missing.
+fn report_with_transitions() -> Report {
+    let mut report = report();
+    let opened = TransitionReport {
+        sequence: 7,
+        age_ms: 400,
+        pool: "chat".into(),
+        lane: "sonnet".into(),
+        provider: "anthropic-main".into(),
+        endpoint: Some("messages".into()),
+        from: CellState::Closed,
+        to: CellState::Open,
+        reason: "error_rate".into(),
+        failures: 6,
+        samples: 10,
+        cause: Some(TransitionCause {
+            kind: "status".into(),
+            status: Some(529),
+        }),
+        cooldown_ms: 10_000,
+        observed: false,
+    };
+    let own = TransitionReport {
+        sequence: 8,
+        pool: "".into(),
+        lane: "".into(),
+        endpoint: None,
+        from: CellState::HalfOpen,
+        to: CellState::Closed,
+        cause: None,
+        observed: true,
+        ..opened.clone()
+    };
+    report.transitions = vec![opened, own];
+    report.shed_transitions = Some(ShedTransitions {
+        first: 2,
+        last: 6,
+        age_ms: 90_000,
+    });
+    report
 }
 
 /// A report that also carries what its cells come to.
@@ -297,6 +343,10 @@ fn from_agent() -> Vec<(&'static str, FromAgent)> {
             FromAgent::Report(report_with_spared_attempts()),
         ),
         (
+            "report_with_transitions",
+            FromAgent::Report(report_with_transitions()),
+        ),
+        (
             "bye",
             FromAgent::Bye(Bye {
                 reason: "drained".into(),
@@ -352,6 +402,17 @@ fn from_server() -> Vec<(&'static str, FromServer)> {
                 want_dense: true,
                 next_interval: Some(Duration::from_secs(20)),
                 refused: Some("report.totals: is missing".into()),
+                transitions_stored: 0,
+            }),
+        ),
+        (
+            "report_ack_with_transitions_stored",
+            FromServer::ReportAck(ReportAck {
+                seq: 10,
+                want_dense: false,
+                next_interval: None,
+                refused: None,
+                transitions_stored: 41,
             }),
         ),
         ("drain", FromServer::Drain(true)),

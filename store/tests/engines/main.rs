@@ -22,4 +22,5 @@ mod overrides;
 mod revisions;
 mod rollouts;
 mod sign_ins;
+mod timeline;
 mod tokens;

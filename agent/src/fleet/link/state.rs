@@ -122,6 +122,8 @@ pub enum Effect {
         seq: u64,
         /// Why the control plane did not take it, if so.
         refused: Option<String>,
+        /// Changes of state up to this number are stored and need not be kept.
+        transitions_stored: u64,
     },
     /// Put this set of overrides into force, then call [`Link::answer_overrides`].
     Override(Overrides),
@@ -328,6 +330,7 @@ impl Link {
                 took,
                 seq: ack.seq,
                 refused: ack.refused,
+                transitions_stored: ack.transitions_stored,
             },
             Step::Answer(answer) => {
                 connection.push_answer = Some(answer);

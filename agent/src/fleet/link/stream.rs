@@ -231,7 +231,15 @@ impl Control {
                 self.plane.config_rejected();
                 tracing::error!(%reason, "a pushed revision cannot be read");
             }
-            Effect::Acknowledged { seq, refused, .. } => {
+            Effect::Acknowledged {
+                seq,
+                refused,
+                transitions_stored,
+                ..
+            } => {
+                if self.plane.transitions_stored(transitions_stored) {
+                    self.link.stir(clock::now());
+                }
                 if let Some(reason) = refused {
                     tracing::warn!(seq, %reason, "the control plane refused a report");
                 }

@@ -43,6 +43,7 @@ fn ack(seq: u64) -> FromServer {
         want_dense: false,
         next_interval: None,
         refused: None,
+        transitions_stored: 0,
     })
 }
 
@@ -87,6 +88,7 @@ fn the_first_report_is_dense_and_at_once_the_next_ones_keep_phase_and_interval()
             seq: 1,
             dense: true,
             provider_cells: false,
+            transitions: false,
         }
     );
 
@@ -176,6 +178,7 @@ fn dense_reports_come_every_five_minutes_and_when_asked_for() {
         want_dense: true,
         next_interval: None,
         refused: None,
+        transitions_stored: 0,
     };
     session
         .receive(FromServer::ReportAck(wanted), &mut lineage, now)
@@ -206,6 +209,7 @@ fn a_server_that_does_without_closed_cells_gets_a_dense_report_only_when_it_asks
         want_dense: true,
         next_interval: None,
         refused: None,
+        transitions_stored: 0,
     };
     session
         .receive(FromServer::ReportAck(wanted), &mut lineage, later)
@@ -228,6 +232,7 @@ fn a_server_that_always_asks_for_dense_reports_gets_one_in_five_seconds() {
             want_dense: true,
             next_interval: None,
             refused: None,
+            transitions_stored: 0,
         };
         session
             .receive(FromServer::ReportAck(always), &mut lineage, now)
@@ -279,6 +284,7 @@ fn an_ordered_interval_takes_effect_within_bounds() {
             want_dense: false,
             next_interval: Some(interval),
             refused: None,
+            transitions_stored: 0,
         })
     };
     session

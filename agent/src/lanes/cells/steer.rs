@@ -116,7 +116,7 @@ impl CellSlot {
         };
         self.publish_if(transition, now);
         // The report shows the override even where it does not change the state.
-        self.changed.notify_one();
+        self.changed.notify().notify_one();
     }
 
     /// Closes the cell and forgets its history, by an operator's override.

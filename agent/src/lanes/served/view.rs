@@ -5,7 +5,8 @@ use super::usability::usability_of;
 use crate::clock;
 use crate::lanes::snapshot::Applied;
 use crate::lanes::stats::{self, LaneStats, PoolStats, Stats};
-use lanekeeper_model::CellReport;
+use lanekeeper_model::transition::{ShedTransitions, TransitionReport};
+use lanekeeper_model::{CellReport, ProviderName};
 
 /// Lines of one answer with journals: with some 150 bytes each they stay below 32 MiB.
 const JOURNAL_LINES_MAX: usize = 200_000;
@@ -65,6 +66,21 @@ impl Served {
             }
         }
         text
+    }
+
+    /// Changes of state that are not known to be stored; see [`Changes::pending`].
+    ///
+    /// [`Changes::pending`]: crate::lanes::cells::Changes::pending
+    pub(crate) fn transitions(&self) -> (Vec<TransitionReport>, Option<ShedTransitions>) {
+        let guard = self.snapshot.load();
+        let provider_of = |lane: &str| {
+            let lanes = guard.iter().flat_map(|snapshot| &snapshot.lanes);
+            let mut named = lanes.filter(|it| **it.state.name() == *lane);
+            named
+                .next()
+                .map_or_else(|| ProviderName::from(""), |lane| lane.provider.name.clone())
+        };
+        self.changed().pending(clock::now(), provider_of)
     }
 
     /// The `lanes`, `pools` and `providers` parts of `/stats`.

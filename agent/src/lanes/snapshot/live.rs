@@ -1,7 +1,7 @@
 //! What outlives a revision: the state behind names, for as long as the names stay.
 
 use crate::clients::ClientLoad;
-use crate::lanes::cells::{CellSet, CellSlot, Label};
+use crate::lanes::cells::{CellSet, CellSlot, Changes, Label};
 use crate::lanes::lane::state::LaneState;
 use crate::lanes::overrides::ActiveOverrides;
 use crate::lanes::pool::PoolState;
@@ -14,7 +14,6 @@ use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Instant;
-use tokio::sync::Notify;
 
 /// Live state by name. It is locked while a revision is compiled, never by a request.
 #[derive(Default)]
@@ -81,7 +80,7 @@ fn has_moved<N: Eq + Hash>(
 /// What new state is wired to.
 pub(crate) struct Wiring<'a> {
     pub(crate) metrics: &'a Metrics,
-    pub(crate) changed: &'a Arc<Notify>,
+    pub(crate) changed: &'a Arc<Changes>,
     /// What the environment says about proxies.
     pub(crate) proxies: &'a ProxyEnvironment,
     pub(crate) now: Instant,
@@ -176,7 +175,7 @@ impl Live {
     /// What the pool keeps across revisions.
     pub(crate) fn pool(&mut self, pool: &PoolName, wiring: &Wiring<'_>) -> Arc<PoolState> {
         Arc::clone(self.pools.entry(pool.clone()).or_insert_with(|| {
-            let changed = Arc::clone(wiring.changed);
+            let changed = Arc::clone(wiring.changed.notify());
             Arc::new(PoolState::new(wiring.metrics.pool(pool), changed))
         }))
     }

@@ -219,6 +219,7 @@ fn ack(seq: u64) -> ReportAck {
         want_dense: false,
         next_interval: None,
         refused: None,
+        transitions_stored: 0,
     }
 }
 

@@ -51,7 +51,7 @@ fn key(cell: &CellView) -> CellKey {
 
 /// The change from `old`, a timeless view, to `new`; with the timeless form of `new`.
 /// `None` when both tell the same.
-pub(super) fn between(old: &FleetView, new: FleetView) -> Option<(Change, FleetView)> {
+pub(crate) fn between(old: &FleetView, new: FleetView) -> Option<(Change, FleetView)> {
     let rest = timeless(new.clone());
     if *old == rest {
         return None;

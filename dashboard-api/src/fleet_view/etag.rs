@@ -11,7 +11,7 @@ use std::fmt::Write;
 const TAG_BYTES: usize = 16;
 
 /// The view with every field that the clock alone moves set to nothing.
-pub(super) fn timeless(mut view: FleetView) -> FleetView {
+pub(crate) fn timeless(mut view: FleetView) -> FleetView {
     view.generated_at.clear();
     for cell in &mut view.cells {
         cell.opened_for_secs = cell.opened_for_secs.map(|_| 0.0);
@@ -31,7 +31,7 @@ pub(super) fn timeless(mut view: FleetView) -> FleetView {
 }
 
 /// The weak tag of a timeless view.
-pub(super) fn tag(timeless: &FleetView) -> String {
+pub(crate) fn tag(timeless: &FleetView) -> String {
     let text = serde_json::to_vec(timeless).unwrap_or_default();
     let mut tag = String::from("W/\"");
     for byte in Sha256::digest(&text).iter().take(TAG_BYTES) {
