@@ -48,7 +48,7 @@ async function refusals(page) {
   for (const [status, code] of [[500, "internal"], [503, "unavailable"]]) {
     await page.route(/\/(api|admin)\//, (route) =>
       route.fulfill({ status, contentType: "application/problem+json", body: JSON.stringify({ title: "x", status, code, detail: `made up ${code}`, errors: [], request_id: "r1", type: "about:blank" }) }));
-    for (const path of ["/", "/agents", "/agents/none"]) {
+    for (const path of ["/", "/agents", "/agents/none", "/pools", "/pools/edge/chat", "/rollouts", "/access"]) {
       await page.goto(URL_ + path);
       await page.getByText(`made up ${code}`).first().waitFor();
       check((await page.getByText("Nothing is wrong").count()) === 0, `${path} calls what it cannot read healthy`);

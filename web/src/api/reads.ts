@@ -71,6 +71,19 @@ const readGateways = () =>
 
 export const useGateways = () => useQuery({ queryKey: ["gateways"], queryFn: readGateways, refetchInterval: 10_000 });
 
+/** All pools, of one gateway or of all. */
+export const usePools = (gateway?: string) =>
+  useQuery({
+    queryKey: [LIVE, "pools", gateway ?? ""],
+    refetchInterval: POLL_MS,
+    queryFn: () =>
+      whole<Schemas["PoolView"]>(async (cursor) => {
+        const query = { ...pageQuery(cursor), ...(gateway === undefined ? {} : { gateway }) };
+        const page = await answered(api.GET("/api/v1/pools", { params: { query } }));
+        return { items: page.pools, next: page.next_cursor };
+      }),
+  });
+
 /** Every cell with what each agent says that has it other than closed. */
 export const useDetail = (gateway?: string) =>
   useQuery({

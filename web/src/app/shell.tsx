@@ -11,7 +11,7 @@ import {
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { useEffect } from "react";
 import { onSessionLost } from "../api/client";
-import { useFollowing } from "../api/reads";
+import { useFollowing, useSummary } from "../api/reads";
 import { live, useLive } from "../live/stream";
 import { Failed } from "../parts/states";
 import { duration, useNow } from "../parts/time";
@@ -109,7 +109,8 @@ function Connection() {
 
 /** Says when what is shown is not the whole truth. */
 function Truth() {
-  const { phase, heardAt, partial, rebuilding } = useLive();
+  const { phase, heardAt, partial } = useLive();
+  const summary = useSummary();
   if (phase === "lost") {
     return (
       <Alert color="red" variant="outline" mb="md" role="alert" title="Disconnected">
@@ -117,17 +118,17 @@ function Truth() {
       </Alert>
     );
   }
-  if (rebuilding) {
+  if (summary.data?.rebuilding) {
     return (
       <Alert color="yellow" variant="outline" mb="md" role="status" title="Rebuilding">
-        The server is back and gathers its agents anew. Until all have reported, counts are too low and nothing is called healthy.
+        The server is back and gathers its agents anew. Until those that were known have reported, or had their time for it, counts are too low and nothing is called healthy.
       </Alert>
     );
   }
-  if (partial) {
+  if (partial || summary.data?.partial) {
     return (
       <Alert color="yellow" variant="outline" mb="md" role="status" title="Partial">
-        Part of the reports is missing: a store or another server does not answer, or agents are being gathered after a start.
+        Part of the reports is missing: a store or another server does not answer.
       </Alert>
     );
   }

@@ -22,7 +22,7 @@ const MAP_HEIGHT = 420;
 /** Rows of the table behind the map. */
 const TABLE_ROWS_MAX = 500;
 
-const COLOURS = ["--heat-none", "--heat-closed", "--heat-half-open", "--heat-open", "--heat-stale"];
+const COLOURS = ["--heat-none", "--heat-closed", "--heat-half-open", "--heat-open", "--heat-stale", "--heat-unusable"];
 
 interface Place {
   row: number;
@@ -40,7 +40,7 @@ export function HeatMap({ matrix, cut }: { matrix: Matrix; cut: boolean }) {
       {asTable ? <PlacesTable matrix={matrix} /> : <Canvas matrix={matrix} />}
       <Group justify="space-between" mt="sm" gap="sm">
         <ul className="legend" style={{ margin: 0 }}>
-          {[HEAT.open, HEAT.half_open, HEAT.closed, HEAT.stale, HEAT.none].map((state) => (
+          {[HEAT.open, HEAT.half_open, HEAT.unusable, HEAT.closed, HEAT.stale, HEAT.none].map((state) => (
             <li key={state}><span className="swatch" style={{ background: `var(${COLOURS[state] ?? ""})` }} aria-hidden="true" />{HEAT_WORDS[state]}</li>
           ))}
         </ul>

@@ -5,8 +5,8 @@ import { nameOf } from "../live/cell";
 import { listed } from "../parts/words";
 
 /** States of one place, as small numbers: the matrix of a large fleet has half a million. */
-export const HEAT = { none: 0, closed: 1, half_open: 2, open: 3, stale: 4 } as const;
-export const HEAT_WORDS = ["not reported", "closed", "half-open", "open", "silent"] as const;
+export const HEAT = { none: 0, closed: 1, half_open: 2, open: 3, stale: 4, unusable: 5 } as const;
+export const HEAT_WORDS = ["not reported", "closed", "half-open", "open", "silent", "cannot serve"] as const;
 
 export interface Column {
   instance: string;
@@ -52,13 +52,17 @@ export function matrixOf(cells: readonly Schemas["CellView"][], agents: readonly
     });
     for (const agent of cell.by_agent ?? []) {
       const place = index.get(agent.instance);
-      if (place !== undefined) places[start + place] = HEAT[agent.state];
+      if (place !== undefined) places[start + place] = agent.state === "closed" && isHindered(agent) ? HEAT.unusable : HEAT[agent.state];
     }
   });
   return { rows, columns: sorted, places };
 }
 
-const refused = (place: number | undefined): boolean => place === HEAT.open || place === HEAT.half_open;
+/** Closed, and yet it cannot serve: for a reason that somebody should look at. */
+const isHindered = (agent: Schemas["AgentCell"]): boolean =>
+  (agent.unusable ?? []).some((reason) => reason === "missing_key" || reason === "bad_address" || reason === "budget_spent" || reason === "permits_gone" || reason === "other");
+
+const refused = (place: number | undefined): boolean => place === HEAT.open || place === HEAT.half_open || place === HEAT.unusable;
 
 /** What the pattern says, in sentences; empty when nothing is refused. */
 export function patterns({ rows, columns, places }: Matrix): string[] {

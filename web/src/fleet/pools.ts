@@ -1,81 +1,76 @@
-// What the cells say of whole pools: can a caller be served on each agent? A pure function, so that
-// the page and its tests see the same.
+// What the server says of pools, in words: can a caller be served on each agent, and if not, why not?
 
 import type { Schemas } from "../api/client";
+import { counted, listed, plain } from "../parts/words";
 
-export interface PoolHealth {
-  gateway: string;
-  pool: string;
-  /** Lanes of the pool. */
-  lanes: number;
-  /** Lanes that refuse on every agent that reports. */
-  lanesDown: number;
-  /** Agents that report on the pool. */
-  reporting: number;
-  /** Agents on which every lane refuses. */
-  exhaustedOn: number;
-  /** Agents on which at least one lane refuses and one does not. */
-  reducedOn: number;
-  /** Agents that are silent. */
-  stale: number;
-  /** No agent reports, so nothing is known. */
-  unknown: boolean;
+export type Pool = Schemas["PoolView"];
+
+const REASONS: Partial<Record<string, string>> = {
+  missing_key: "its key is missing there",
+  bad_address: "the provider's address cannot be used there",
+  budget_spent: "its budget is spent",
+  weight_zero: "its weight is 0",
+  excluded: "the pool excludes it",
+  permits_gone: "every permit is taken",
+  provider_open: "the provider's own breaker refuses",
+  cell_open: "its breaker refuses",
+  empty: "the pool has no members",
+  other: "another reason",
+};
+
+/** Why something cannot serve, in words. */
+export const reasonsText = (reasons: readonly Schemas["UnusableReason"][]): string =>
+  listed(reasons.map((reason) => REASONS[reason] ?? plain(reason)), reasons.length);
+
+export type Health = "failing" | "unknown" | "degraded" | "calm";
+
+/** Whether the pool's callers are served. */
+export function healthOf({ agents }: Pool): Health {
+  if (agents.exhausted_on > 0) return "failing";
+  if (agents.reporting === 0) return "unknown";
+  return agents.impaired_on > 0 ? "degraded" : "calm";
 }
 
-const refuses = (state: string): boolean => state === "open" || state === "half_open";
+const RANK = { failing: 0, unknown: 1, degraded: 2, calm: 3 } as const;
 
-/** The health of every named pool. `cells` must hold closed cells and each agent's view. */
-export function poolsOf(cells: readonly Schemas["CellView"][]): PoolHealth[] {
-  const ownCells = new Map<string, Set<string>>();
-  for (const cell of cells) {
-    if (cell.lane == null) ownCells.set(`${cell.gateway}\n${cell.provider}`, refusing(cell));
+/** Those first whose callers are failed, then by how much is missing, then by name. */
+export const worstFirst = (a: Pool, b: Pool): number =>
+  RANK[healthOf(a)] - RANK[healthOf(b)] || b.agents.exhausted_on - a.agents.exhausted_on || b.agents.impaired_on - a.agents.impaired_on
+  || a.gateway.localeCompare(b.gateway) || a.pool.localeCompare(b.pool);
+
+/** What a pool's health means for its callers. */
+export function poolLine(pool: Pool): string {
+  const { agents, members, usable_members: usable } = pool;
+  const total = members.length;
+  switch (healthOf(pool)) {
+    case "failing":
+      return `No member can serve on ${agents.exhausted_on} of ${counted(agents.reporting, "agent")}: ${reasonsText(pool.exhausted_reasons) || "the reason was not reported"}.`;
+    case "unknown":
+      return agents.stale > 0 ? `Nothing is known: ${counted(agents.stale, "agent is", "agents are")} silent.` : "No agent reports on it.";
+    case "degraded":
+      return `Callers are served, by ${usable?.least ?? 0} of ${counted(total, "member")} ${agents.impaired_on >= agents.reporting ? "on every agent" : `on ${agents.impaired_on} of ${counted(agents.reporting, "agent")}`}.`;
+    case "calm":
+      return total === 1 ? `Its only member can serve on ${counted(agents.reporting, "agent")}.` : `All ${total} members can serve on ${counted(agents.reporting, "agent")}.`;
   }
-  const pools = new Map<string, Schemas["CellView"][]>();
-  for (const cell of cells) {
-    if (cell.pool == null || cell.pool === "" || cell.lane == null) continue;
-    const key = `${cell.gateway}\n${cell.pool}`;
-    const members = pools.get(key);
-    if (members) members.push(cell);
-    else pools.set(key, [cell]);
-  }
-  return [...pools.values()].map((members) => health(members, ownCells));
 }
 
-/** The instances that refuse a cell. */
-function refusing(cell: Schemas["CellView"]): Set<string> {
-  return new Set((cell.by_agent ?? []).filter((agent) => refuses(agent.state)).map((agent) => agent.instance));
+/** A share as a percentage; small ones are not called none. */
+export function percent(share: number | null | undefined): string {
+  if (share == null) return "–";
+  if (share > 0 && share < 0.01) return "< 1 %";
+  return `${Math.round(share * 100)} %`;
 }
 
-function health(members: Schemas["CellView"][], ownCells: ReadonlyMap<string, Set<string>>): PoolHealth {
-  const [first] = members;
-  const lanes = new Map<string, Schemas["CellView"][]>();
-  for (const cell of members) lanes.set(cell.lane ?? "", [...(lanes.get(cell.lane ?? "") ?? []), cell]);
-  const reporting = Math.max(0, ...members.map((cell) => cell.agents.reporting));
-  const refusedLanes = new Map<string, number>();
-  let lanesDown = 0;
-  for (const endpoints of lanes.values()) {
-    const down = new Set(downOn(endpoints));
-    const own = endpoints[0] && ownCells.get(`${endpoints[0].gateway}\n${endpoints[0].provider}`);
-    for (const instance of own ?? []) down.add(instance);
-    if (reporting > 0 && down.size >= reporting) lanesDown += 1;
-    for (const instance of down) refusedLanes.set(instance, (refusedLanes.get(instance) ?? 0) + 1);
-  }
-  const counts = [...refusedLanes.values()];
-  return {
-    gateway: first?.gateway ?? "",
-    pool: first?.pool ?? "",
-    lanes: lanes.size,
-    lanesDown,
-    reporting,
-    exhaustedOn: counts.filter((count) => count >= lanes.size).length,
-    reducedOn: counts.filter((count) => count < lanes.size).length,
-    stale: Math.max(0, ...members.map((cell) => cell.agents.stale)),
-    unknown: reporting === 0,
-  };
+/** Seconds as people read latencies. */
+export function latency(secs: number | null | undefined): string {
+  if (secs == null) return "–";
+  return secs < 1 ? `${Math.round(secs * 1000)} ms` : `${secs.toFixed(secs < 10 ? 1 : 0)} s`;
 }
 
-/** The instances on which each endpoint of a lane refuses. */
-function downOn(endpoints: Schemas["CellView"][]): string[] {
-  const [first, ...others] = endpoints.map(refusing);
-  return [...(first ?? [])].filter((instance) => others.every((other) => other.has(instance)));
+/** What came of a pool's calls in one span. */
+export function trafficLine(traffic: Schemas["PoolTrafficView"]): string {
+  if (traffic.requests === 0) return "No calls in the last minute.";
+  const per = traffic.over_secs > 0 ? `${(traffic.requests / traffic.over_secs).toFixed(1)} calls a second` : counted(traffic.requests, "call");
+  const failed = traffic.failed + traffic.exhausted;
+  return `${per}, ${failed === 0 ? "none failed" : `${percent(traffic.error_share)} failed`}, ${counted(traffic.failovers, "failover")}, first content in ${latency(traffic.first_content_p50_secs)}`;
 }

@@ -7,6 +7,7 @@ import { useState } from "react";
 import { api, answered, type Schemas } from "../api/client";
 import { LIVE } from "../api/reads";
 import { useMay } from "../app/session";
+import { reasonsText } from "../fleet/pools";
 import { type CellState, causeText, keyOf } from "../live/cell";
 import { Chip, Meter } from "../parts/chip";
 import { RoleButton } from "../parts/role-button";
@@ -60,6 +61,7 @@ function Why({ cell }: { cell: CellState }) {
         {cell.opened_for_secs != null && <> Not closed for <Age at={cell.at - cell.opened_for_secs * 1000} suffix="" />.</>}
         {cell.flaps > 0 && ` It opened again ${counted(cell.flaps, "time")} since.`}
         {cell.next_probe_in_secs != null && <> Next probe <Left at={cell.at + cell.next_probe_in_secs * 1000} over="is due" />.</>}
+        {cell.unusable && cell.unusable.agents > 0 && ` Cannot serve on ${counted(cell.unusable.agents, "agent")}: ${reasonsText(cell.unusable.reasons)}.`}
         {agents.parked > 0 && ` Avoided for now on ${counted(agents.parked, "agent")}.`}
       </Text>
       <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>{cell.gateway} · provider {cell.provider} · {counted(cell.trips, "trip")} since the agents started</Text>
@@ -108,7 +110,7 @@ function ByAgent({ cell }: { cell: CellState }) {
             {agents.slice(0, AGENTS_MAX).map((agent) => (
               <Table.Tr key={agent.instance}>
                 <Table.Td><Link to="/agents/$id" params={{ id: agent.instance }}>{agent.agent}</Link></Table.Td>
-                <Table.Td><Chip kind={agent.state}>{agent.state === "stale" ? "silent" : undefined}</Chip></Table.Td>
+                <Table.Td><div><Chip kind={agent.state}>{agent.state === "stale" ? "silent" : undefined}</Chip>{(agent.unusable ?? []).length > 0 && <div className="small">cannot serve: {reasonsText(agent.unusable ?? [])}</div>}</div></Table.Td>
                 <Table.Td data-label="For"><Age at={read.data.at - agent.age_secs * 1000} suffix="" /></Table.Td>
                 <Table.Td data-label="Next probe">{agent.state === "open" ? <Left at={read.data.at + agent.cooldown_remaining_secs * 1000} over="due" /> : "–"}</Table.Td>
               </Table.Tr>
@@ -117,7 +119,7 @@ function ByAgent({ cell }: { cell: CellState }) {
         </Table>
       )}
       {agents.length > AGENTS_MAX && <Text size="sm" mt="xs">The first {AGENTS_MAX} of {counted(agents.length, "agent")} are shown.</Text>}
-      <Text size="sm" mt="xs" c="dimmed">{closed > 0 ? `Plainly closed on ${counted(closed, "agent")}${agents.length > 0 ? " besides" : ""}.` : agents.length === 0 ? "No agent reports on it." : "Closed on no agent."}</Text>
+      <Text size="sm" mt="xs" c="dimmed">{closed > 0 ? `Closed on ${counted(closed, "agent")}.` : agents.length === 0 ? "No agent reports on it." : "Closed on no agent."}</Text>
     </>
   );
 }

@@ -25,8 +25,6 @@ export interface Live {
   heardAt: number;
   /** Part of the reports is missing. */
   partial: boolean;
-  /** The stream was lost, and since it is back the server has not had all reports. */
-  rebuilding: boolean;
   cells: ReadonlyMap<string, CellState>;
   agents: Schemas["FleetAgents"];
   /** Grows with each change of the cells. */
@@ -37,7 +35,6 @@ const NOTHING: Live = {
   phase: "loading",
   heardAt: 0,
   partial: false,
-  rebuilding: false,
   cells: new Map(),
   agents: { live: 0, stale: 0 },
   version: 0,
@@ -52,7 +49,6 @@ export class LiveStream {
   private frame = 0;
   private clock = 0;
   private retry = 0;
-  private wasLost = false;
   private downSince = 0;
 
   constructor(private readonly open: (url: string) => EventSource = (url) => new EventSource(url)) {}
@@ -72,7 +68,6 @@ export class LiveStream {
     document.removeEventListener("visibilitychange", this.onVisible);
     this.cells = new Map();
     this.shown = NOTHING;
-    this.wasLost = false;
   }
 
   read = (): Live => this.shown;
@@ -109,7 +104,6 @@ export class LiveStream {
     source.addEventListener("error", () => {
       if (source !== this.source) return;
       if (!this.downSince) this.downSince = Date.now();
-      this.wasLost = true;
       this.update({ phase: this.shown.heardAt ? "late" : "loading" });
       // The browser tries again by itself unless the answer was an error status.
       if (source.readyState === EventSource.CLOSED) {
@@ -133,12 +127,10 @@ export class LiveStream {
 
   private tell(view: Pick<Schemas["FleetView"], "partial" | "agents">): void {
     this.downSince = 0;
-    if (!view.partial) this.wasLost = false;
     this.update({
       phase: "live",
       heardAt: Date.now(),
       partial: view.partial,
-      rebuilding: view.partial && this.wasLost,
       agents: view.agents,
       version: this.shown.version + 1,
     });
@@ -148,7 +140,6 @@ export class LiveStream {
   private watch(): void {
     const now = Date.now();
     if (this.source && this.shown.heardAt && now - this.shown.heardAt > SILENT_MS) {
-      this.wasLost = true;
       this.update({ phase: "lost" });
       this.connect();
     } else if (this.downSince && now - this.downSince > LOST_MS) {

@@ -5,6 +5,7 @@ import { api, answered, Problem } from "../api/client";
 import { LIVE, useDetail } from "../api/reads";
 import { PageTitle } from "../app/shell";
 import { POLL_MS } from "../app/queries";
+import { reasonsText } from "../fleet/pools";
 import { keyOf, nameOf } from "../live/cell";
 import { Chip } from "../parts/chip";
 import { Empty, Failed, Loading, Panel } from "../parts/states";
@@ -79,15 +80,15 @@ function Cells({ gateway, instance, stale }: { gateway: string; instance: string
   if (detail.isError) return <Failed error={detail.error} retry={() => void detail.refetch()} />;
   if (stale) return <Text size="sm">The agent is silent: what its cells are now is not known.</Text>;
   const { at } = detail.data;
-  const mine = detail.data.view.cells.flatMap((cell) => (cell.by_agent ?? []).filter((each) => each.instance === instance && each.state !== "closed").map((each) => ({ cell, each })));
-  if (mine.length === 0) return <Text size="sm">Every cell is closed on this agent.</Text>;
+  const mine = detail.data.view.cells.flatMap((cell) => (cell.by_agent ?? []).filter((each) => each.instance === instance && (each.state !== "closed" || (each.unusable ?? []).length > 0)).map((each) => ({ cell, each })));
+  if (mine.length === 0) return <Text size="sm">Every cell is closed on this agent, and every lane can serve.</Text>;
   return (
     <Table className="cards">
       <Table.Thead><Table.Tr><Table.Th>State</Table.Th><Table.Th>Lane</Table.Th><Table.Th>For</Table.Th></Table.Tr></Table.Thead>
       <Table.Tbody>
         {mine.map(({ cell, each }) => (
           <Table.Tr key={keyOf(cell)}>
-            <Table.Td><Chip kind={each.state} /></Table.Td>
+            <Table.Td><div><Chip kind={each.state} />{(each.unusable ?? []).length > 0 && <div className="small">cannot serve: {reasonsText(each.unusable ?? [])}</div>}</div></Table.Td>
             <Table.Td><Link to="/lanes" search={{ gateway, cell: keyOf(cell) }}>{nameOf(cell)}</Link></Table.Td>
             <Table.Td data-label="For"><Age at={at - each.age_secs * 1000} suffix="" /></Table.Td>
           </Table.Tr>

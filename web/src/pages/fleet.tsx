@@ -3,12 +3,12 @@
 import { Anchor, Grid, Group, NativeSelect, Stack, Text } from "@mantine/core";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
 import { useMemo } from "react";
-import { useAgentsOf, useDetail, useGateways, useSummary } from "../api/reads";
+import { useAgentsOf, useDetail, useGateways, usePools, useSummary, type Whole } from "../api/reads";
 import { PageTitle } from "../app/shell";
 import { matrixOf } from "../fleet/heat";
 import { HeatMap } from "../fleet/heat-map";
-import { isWhole, PoolChip, poolLine } from "../fleet/pool-chip";
-import { type PoolHealth, poolsOf } from "../fleet/pools";
+import { PoolChip } from "../fleet/pool-chip";
+import { healthOf, type Pool, poolLine, trafficLine, worstFirst } from "../fleet/pools";
 import { type Verdict, verdict } from "../fleet/verdict";
 import { bySeverity, type CellState, causeText, keyOf, nameOf, openedFor } from "../live/cell";
 import { useLive } from "../live/stream";
@@ -27,13 +27,11 @@ const route = getRouteApi("/");
 export function FleetPage() {
   const live = useLive();
   const summary = useSummary();
-  const detail = useDetail();
+  const pools = usePools();
   const cells = useMemo(() => [...live.cells.values()].sort(bySeverity), [live.cells]);
-  const broken = cells.filter((cell) => (cell.state === "open" || cell.state === "half_open") && !isOnlyOverridden(cell));
+  const broken = cells.filter((cell) => (cell.state === "open" || cell.state === "half_open") && cell.scope != null);
   const overridden = cells.filter((cell) => cell.override != null);
-  const pools = useMemo(() => (detail.data ? poolsOf(detail.data.view.cells) : undefined), [detail.data]);
-  const said = verdict({ phase: live.phase, partial: live.partial, summary: summary.data, pools, broken, overridden });
-  const failing = pools?.filter((pool) => pool.exhaustedOn > 0) ?? [];
+  const said = verdict({ phase: live.phase, partial: live.partial, summary: summary.data, pools: pools.data?.items, broken, overridden });
   const old = live.phase === "lost" ? "faded" : undefined;
   return (
     <>
@@ -42,7 +40,7 @@ export function FleetPage() {
         <VerdictBanner verdict={said} />
         {summary.isError && !summary.data && <Failed error={summary.error} retry={() => void summary.refetch()} />}
         <Grid gap="md" className={old}>
-          <Grid.Col span={{ base: 12, md: 6 }}><Callers pools={pools} failing={failing} error={detail.error} /></Grid.Col>
+          <Grid.Col span={{ base: 12, md: 6 }}><Callers pools={pools.data} error={pools.error} /></Grid.Col>
           <Grid.Col span={{ base: 12, md: 6 }}><Incidents broken={broken} loading={live.version === 0} calm={said.kind === "calm" || said.kind === "override"} /></Grid.Col>
           {overridden.length > 0 && <Grid.Col span={12}><Overrides cells={overridden} /></Grid.Col>}
           <Grid.Col span={{ base: 12, sm: 6 }}>
@@ -69,11 +67,6 @@ export function FleetPage() {
   );
 }
 
-/** Open because somebody said so: an override is no incident. */
-function isOnlyOverridden(cell: CellState): boolean {
-  return cell.override != null && cell.override.action !== "force_close" && cell.agents.overridden >= cell.agents.open + cell.agents.half_open;
-}
-
 function VerdictBanner({ verdict: said }: { verdict: Verdict }) {
   return (
     <div className="verdict" data-kind={said.kind} role={said.kind === "failing" ? "alert" : "status"} data-testid="verdict">
@@ -83,31 +76,35 @@ function VerdictBanner({ verdict: said }: { verdict: Verdict }) {
   );
 }
 
-function Callers({ pools, failing, error }: { pools: PoolHealth[] | undefined; failing: PoolHealth[]; error: Error | null }) {
-  const reduced = pools?.filter((pool) => pool.exhaustedOn === 0 && !isWhole(pool)) ?? [];
-  const doubtful = new Set([...failing, ...reduced]);
-  const well = pools?.filter((pool) => !doubtful.has(pool)) ?? [];
-  const shown = [...failing, ...reduced, ...well].slice(0, LIST_MAX);
-  const more = (pools?.length ?? 0) - shown.length;
+/** A pool that calls name, or direct routes that cannot serve: those that can are no news. */
+const isShown = (pool: Pool): boolean => pool.pool !== "" || healthOf(pool) === "failing";
+
+function Callers({ pools, error }: { pools: Whole<Pool> | undefined; error: Error | null }) {
+  if (!pools) return <Panel title="Callers">{error ? <Failed error={error} /> : <Loading />}</Panel>;
+  const all = pools.items.filter(isShown).sort(worstFirst);
+  const shown = all.slice(0, LIST_MAX);
+  const more = all.length - shown.length;
+  const rest = all[LIST_MAX];
   return (
-    <Panel title="Callers">
-      {!pools ? (error ? <Failed error={error} /> : <Loading />) : (
-        <>
-          <ul className="rows">
-            {shown.map((pool) => (
-              <li key={`${pool.gateway} ${pool.pool}`}>
-                <Group justify="space-between" gap="xs">
-                  <span><Link to="/pools/$gateway/$pool" params={{ gateway: pool.gateway, pool: pool.pool }} className="name">{pool.pool}</Link> <span className="small">{pool.gateway}</span></span>
-                  <PoolChip pool={pool} />
-                </Group>
-                <div className="small">{poolLine(pool)}</div>
-              </li>
-            ))}
-          </ul>
-          {shown.length === 0 && pools.length === 0 && <Empty title="No pool is configured">Callers address pools of a gateway's document.</Empty>}
-          {more > 0 && <Text size="sm" mt="xs">and {counted(more, "pool")} {doubtful.size <= LIST_MAX ? "that take calls with every lane" : "more"}.</Text>}
-        </>
-      )}
+    <Panel title="Callers" aside={<Link to="/pools" className="small">All pools</Link>}>
+      <ul className="rows">
+        {shown.map((pool) => (
+          <li key={`${pool.gateway} ${pool.pool}`}>
+            <Group justify="space-between" gap="xs">
+              <span>
+                {pool.pool === "" ? <span className="name">direct routes</span> : <Link to="/pools/$gateway/$pool" params={{ gateway: pool.gateway, pool: pool.pool }} className="name">{pool.pool}</Link>}{" "}
+                <span className="small">{pool.gateway}</span>
+              </span>
+              <PoolChip pool={pool} />
+            </Group>
+            <div className="small">{poolLine(pool)}</div>
+            <div className="small">{trafficLine(pool.last_minute)}</div>
+          </li>
+        ))}
+      </ul>
+      {all.length === 0 && <Empty title="No pool is configured">Callers address pools of a gateway's document.</Empty>}
+      {more > 0 && <Text size="sm" mt="xs">and {counted(more, "more pool")}{rest && healthOf(rest) === "calm" && ", which take calls"}</Text>}
+      {!pools.complete && <Text size="sm" c="dimmed" mt="xs">There are more pools than this page reads.</Text>}
     </Panel>
   );
 }

@@ -3,6 +3,7 @@ import { IconSearch } from "@tabler/icons-react";
 import { getRouteApi, useNavigate } from "@tanstack/react-router";
 import { memo, useCallback, useMemo, useState } from "react";
 import { PageTitle } from "../app/shell";
+import { reasonsText } from "../fleet/pools";
 import { CellDrawer } from "../lanes/cell-drawer";
 import { spread } from "../lanes/spread";
 import { bySeverity, type CellState, causeText, keyOf, nameOf } from "../live/cell";
@@ -121,6 +122,7 @@ const Row = memo(function Row({ cell, open }: { cell: CellState; open: (key: str
           <Button variant="transparent" p={0} h="auto" onClick={() => open(keyOf(cell))} styles={{ label: { whiteSpace: "normal", textAlign: "start", overflowWrap: "anywhere" } }}>{nameOf(cell)}</Button>
           <div className="small">{cell.gateway}{cell.lane != null && ` · ${cell.provider}`}</div>
           {cell.override && <Chip kind="override">{plain(cell.override.action)}</Chip>}
+          {cell.unusable && cell.unusable.agents > 0 && <div className="small">cannot serve on {counted(cell.unusable.agents, "agent")}: {reasonsText(cell.unusable.reasons)}</div>}
         </div>
       </Table.Td>
       <Table.Td data-label="Agents" miw={130}>

@@ -1,10 +1,9 @@
 import { Group, NativeSelect, Stack } from "@mantine/core";
 import { getRouteApi, Link, useNavigate } from "@tanstack/react-router";
-import { useMemo } from "react";
-import { useDetail, useGateways } from "../api/reads";
+import { useGateways, usePools } from "../api/reads";
 import { PageTitle } from "../app/shell";
-import { type PoolHealth, poolsOf } from "../fleet/pools";
-import { PoolChip, poolLine } from "../fleet/pool-chip";
+import { PoolChip } from "../fleet/pool-chip";
+import { poolLine, trafficLine, worstFirst } from "../fleet/pools";
 import { Empty, Failed, Loading } from "../parts/states";
 
 const route = getRouteApi("/pools");
@@ -13,8 +12,8 @@ export function PoolsPage() {
   const search = route.useSearch();
   const navigate = useNavigate();
   const gateways = useGateways();
-  const detail = useDetail(search.gateway);
-  const pools = useMemo(() => (detail.data ? [...poolsOf(detail.data.view.cells)].sort(worstFirst) : []), [detail.data]);
+  const read = usePools(search.gateway);
+  const pools = (read.data?.items ?? []).filter((pool) => pool.pool !== "").sort(worstFirst);
   return (
     <>
       <PageTitle title="Pools" />
@@ -31,7 +30,7 @@ export function PoolsPage() {
           ))}
         </Group>
       )}
-      {detail.isPending ? <Loading rows={5} /> : detail.isError ? <Failed error={detail.error} retry={() => void detail.refetch()} /> : pools.length === 0 ? (
+      {read.isPending ? <Loading rows={5} /> : read.isError ? <Failed error={read.error} retry={() => void read.refetch()} /> : pools.length === 0 ? (
         <Empty title="No pool is configured">Callers address pools of a gateway's document.</Empty>
       ) : (
         <Stack className="panel" gap={0}>
@@ -43,6 +42,7 @@ export function PoolsPage() {
                   <PoolChip pool={pool} />
                 </Group>
                 <div className="small">{pool.gateway} · {poolLine(pool)}</div>
+                <div className="small">{trafficLine(pool.last_minute)}</div>
               </li>
             ))}
           </ul>
@@ -51,6 +51,3 @@ export function PoolsPage() {
     </>
   );
 }
-
-const worstFirst = (a: PoolHealth, b: PoolHealth): number =>
-  b.exhaustedOn - a.exhaustedOn || b.lanesDown - a.lanesDown || b.reducedOn - a.reducedOn || a.gateway.localeCompare(b.gateway) || a.pool.localeCompare(b.pool);
