@@ -154,10 +154,10 @@ fn a_fleet_is_warned_within_seconds_and_spared_what_it_would_have_found_out() {
     );
     assert!(took(1.0) <= Duration::from_millis(1500));
     assert!(opened.len() + 30 < of_alone.len(), "{}", opened.len());
-    assert!(
-        alone.advice.followed.is_empty(),
-        "nothing is sent in observe"
-    );
+    // Healing brings another document, which acts.
+    let during = |at: &&Duration| **at < Duration::from_secs(150);
+    let followed_alone = alone.advice.followed.values().filter(during).count();
+    assert_eq!(followed_alone, 0, "nothing is sent in observe");
     assert!(alone.advice.begun > 0);
     assert!(together.advice.failed_attempts < alone.advice.failed_attempts);
     assert!(together.advice.spared > 0);
