@@ -235,10 +235,6 @@ pub(crate) fn reason(error: &reqwest::Error) -> String {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
         if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            // What such an error wraps is not among the sources of it.
-            if let Some(tls) = io.get_ref().and_then(|inner| tls_reason(inner)) {
-                return tls;
-            }
             match io.kind() {
                 std::io::ErrorKind::ConnectionRefused => {
                     return "connection refused: nothing listens there".to_owned();
@@ -276,6 +272,10 @@ pub(crate) fn reason(error: &reqwest::Error) -> String {
 /// What is wrong with the other side's certificate.
 fn tls_reason(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     use rustls::{CertificateError, Error};
+    // Libraries wrap such errors in errors of input and output, more than once.
+    if let Some(io) = error.downcast_ref::<std::io::Error>() {
+        return io.get_ref().and_then(|inner| tls_reason(inner));
+    }
     let text = match error.downcast_ref::<Error>()? {
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
             "its certificate comes from an authority that is not trusted (--cacert names another)"
