@@ -11,8 +11,8 @@ use serde_json::Value;
 use crate::ids::{CellName, GatewayName, LaneName, PoolName, ProviderName};
 pub use crate::spec::{
     Accepts, BudgetScope, EmptyAnswer, ErrorMeaning, FleetMode, FleetProbe, HeaderValue,
-    HealthMode, HttpVersion, OnAuthDown, Preset, Protocol, ReasoningForm, Samplers, SecretRef,
-    Strategy, TokenField, Translate, UpstreamCredentials,
+    HealthMode, HttpVersion, MarkedIds, OnAuthDown, Preset, Protocol, ReasoningForm, Samplers,
+    SecretRef, Strategy, TokenField, Translate, UpstreamCredentials,
 };
 
 mod address;

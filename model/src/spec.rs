@@ -25,8 +25,9 @@ pub use breaker::{
 pub use client::{Client, Limits};
 pub use model::{Accepts, Model, ReasoningForm, Samplers, TokenField};
 pub use pool::{
-    Affinity, AffinityMode, BudgetScope, Failover, Fleet, FleetMode, FleetProbe, LastError, Member,
-    OnAuthDown, OnExhausted, Pool, Queue, RetryBudget, Strategy, Translate, UpstreamCredentials,
+    Affinity, AffinityMode, BudgetScope, Failover, Fleet, FleetMode, FleetProbe, LastError,
+    MarkedIds, Member, OnAuthDown, OnExhausted, Pool, Queue, RetryBudget, Strategy, Translate,
+    UpstreamCredentials,
 };
 pub use provider::{
     ApiKeys, Auth, AuthKind, EmptyAnswer, ErrorMeaning, HeaderValue, Health, HealthMode,

@@ -269,6 +269,16 @@ pub trait Vendor: fmt::Debug + Send + Sync {
         None
     }
 
+    /// True when a later request can go on from an answer by its id.
+    fn keeps_chats(&self) -> bool {
+        false
+    }
+
+    /// How the ids begin of what it keeps for one account, and hands out in answers.
+    fn kept_ids(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Its half of the translation; `None` for a vendor that only callers of its own reach.
     fn translator(&self) -> Option<&'static dyn Translator> {
         None
@@ -352,6 +362,17 @@ impl Dialect {
     #[must_use]
     pub fn counts_tokens(self) -> bool {
         self.operation == self.vendor.count_operation()
+    }
+
+    /// True when answers may name things that the vendor keeps for one account.
+    #[must_use]
+    pub fn gives_out_ids(self) -> bool {
+        let is_kept = match self.operation {
+            Operation::Chat | Operation::ChatStream => self.vendor.keeps_chats(),
+            Operation::Other(_) => true,
+            _ => false,
+        };
+        is_kept && !self.vendor.kept_ids().is_empty()
     }
 
     /// True when lanes of `lane`, another vendor, can be asked this in translation.

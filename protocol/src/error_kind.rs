@@ -111,6 +111,8 @@ pub enum ErrorKind {
         /// The vendor's message, without credentials and ids of the account.
         message: String,
     },
+    /// 409: what the request names is kept at a lane that cannot serve now.
+    StateElsewhere,
     /// 502: the answer of the last member was no answer.
     BadGateway,
     /// 503, or the end of a running stream: the agent is being shut down.
@@ -130,6 +132,7 @@ impl ErrorKind {
             Self::UnsupportedCoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::UpgradeRefused => StatusCode::UPGRADE_REQUIRED,
             Self::Loop => StatusCode::LOOP_DETECTED,
+            Self::StateElsewhere => StatusCode::CONFLICT,
             Self::NotFound { .. } | Self::NoRoute => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
             Self::UnreadableHead { status } | Self::Upstream { status, .. } => *status,
@@ -166,6 +169,7 @@ impl ErrorKind {
             Self::UpgradeRefused => "upgrade_refused",
             Self::ForeignOrigin => "origin_forbidden",
             Self::Loop => "loop_detected",
+            Self::StateElsewhere => "state_unavailable",
             Self::Busy => "busy",
             Self::RateLimited { .. } => "rate_limit_exceeded",
             Self::Unsupported { .. } => "unsupported_operation",
@@ -266,6 +270,12 @@ impl ErrorKind {
                                    model. The gateway's operator must replace it; your key is not \
                                    the cause."
                 .to_owned(),
+            Self::StateElsewhere => {
+                "The request names something that is kept at one lane's account, \
+                                     and that lane is gone or cannot serve now. Try again later, \
+                                     or send the whole conversation without the id."
+                    .to_owned()
+            }
             Self::BadGateway => {
                 "The provider's answer was broken off or unusable. Try again.".to_owned()
             }

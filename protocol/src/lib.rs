@@ -18,6 +18,7 @@ mod reading;
 mod request;
 mod response;
 pub mod sse;
+pub mod state;
 pub mod translation;
 mod vendor;
 

@@ -7,6 +7,7 @@ use crate::lanes::provider::Provider;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::LaneName;
 use lanekeeper_model::gateway::{Accepts, Timeouts};
+use lanekeeper_protocol::state::LaneMark;
 use lanekeeper_protocol::{Dialect, vendor};
 use state::LaneState;
 use std::sync::Arc;
@@ -18,6 +19,8 @@ pub(crate) struct Lane {
     pub(crate) state: Arc<LaneState>,
     pub(crate) provider: Arc<Provider>,
     pub(crate) upstream_model: String,
+    /// What stands for the lane in ids that it gives out.
+    pub(crate) mark: LaneMark,
     /// What the model takes where its protocol's documents leave it open.
     pub(crate) accepts: Accepts,
     /// What a translated request asks for where its protocol demands a limit and its caller gave none.

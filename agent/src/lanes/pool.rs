@@ -45,6 +45,8 @@ pub(crate) struct Pool {
     pub(crate) upstream_credentials: UpstreamCredentials,
     /// Members that speak another protocol than the caller may serve.
     pub(crate) translates: bool,
+    /// Ids of what a provider keeps for one account say which lane gave them out.
+    pub(crate) marks_ids: bool,
     pub(crate) rotation: Mutex<Rotation>,
     pub(crate) state: Arc<PoolState>,
 }

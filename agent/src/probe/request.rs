@@ -30,6 +30,7 @@ pub(super) fn of(protocol: Protocol, model: &str) -> Asked {
         model: ModelPlaces::Path,
         model_name: model.to_owned(),
         cleaned: None,
+        kept_at: None,
         query: None,
         streams: false,
     }

@@ -24,6 +24,7 @@ use lanekeeper_protocol::coding::Codings;
 use lanekeeper_protocol::error_signal;
 use lanekeeper_protocol::headers::{self, Credential};
 use lanekeeper_protocol::query;
+use lanekeeper_protocol::state;
 use lanekeeper_protocol::verdict::{self, Rules, Verdict};
 use lanekeeper_protocol::{Dialect, endpoint};
 use std::collections::VecDeque;
@@ -113,8 +114,27 @@ pub(crate) async fn attempt(
 ) -> Attempted {
     let attempted = asked_of_lane(client, lane, outbound, bounds, trace).await;
     match outbound.translation {
+        None if outbound.marks_ids => marked(attempted, lane, outbound),
         None => attempted,
         Some(translation) => translation.back(attempted),
+    }
+}
+
+/// A document with the ids in it marked. The frames of streams were, one by one.
+fn marked(attempted: Attempted, lane: &Lane, outbound: Outbound<'_>) -> Attempted {
+    let mark = |mut answer: Answer| {
+        if let (AnswerBody::Whole(bytes), false) = (
+            &mut answer.body,
+            headers::is_event_stream(&answer.head.headers),
+        ) {
+            *bytes = state::with_marks(bytes, lane.mark, outbound.kept_ids());
+        }
+        answer
+    };
+    match attempted {
+        Attempted::Content(answer) => Attempted::Content(mark(answer)),
+        Attempted::Empty(answer) => Attempted::Empty(mark(answer)),
+        Attempted::Failed(verdict, answer) => Attempted::Failed(verdict, answer),
     }
 }
 
@@ -151,18 +171,18 @@ async fn asked_of_lane(
         return refused(rules, head, body, bounds).await;
     }
     if dialect.is_judged_by_status() && outbound.translation.is_none() {
-        return Box::pin(unread(head, body, bounds)).await;
+        return Box::pin(unread(head, body, outbound.held_max(), bounds)).await;
     }
     let attempted = if !headers::is_event_stream(&head.headers) {
         // On the heap, because it would make the future of every attempt larger.
-        Box::pin(unlabelled(rules, outbound, head, body, bounds, trace)).await
+        Box::pin(unlabelled(rules, lane, outbound, head, body, bounds, trace)).await
     } else if is_encoded(&head.headers) {
         // Nobody asked for a coding, and frames that cannot be read cannot be judged.
         tracing::debug!(lane = %lane.name(), "the event stream is in a content coding");
         Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
     } else {
         let chunks = VecDeque::new();
-        opening::read(rules, outbound, head, body, chunks, bounds, trace).await
+        opening::read(rules, lane, outbound, head, body, chunks, bounds, trace).await
     };
     match attempted {
         // A caller that wants one document would take the frames for garbage, and one that wants
@@ -179,6 +199,7 @@ async fn asked_of_lane(
 /// A success that is not labelled as an event stream, and may be one all the same.
 async fn unlabelled(
     rules: Rules<'_>,
+    lane: &Lane,
     outbound: Outbound<'_>,
     mut head: response::Parts,
     mut body: upstream::Body,
@@ -193,7 +214,8 @@ async fn unlabelled(
             Ok(true) => {
                 let events = HeaderValue::from_static("text/event-stream");
                 head.headers.insert(CONTENT_TYPE, events);
-                return opening::read(rules, outbound, head, body, chunks, bounds, trace).await;
+                return opening::read(rules, lane, outbound, head, body, chunks, bounds, trace)
+                    .await;
             }
         }
     }
@@ -375,13 +397,18 @@ async fn refused(
 
 /// A success that is not read. A document is held, so that one that breaks off can still go to
 /// another lane; anything else, such as audio, goes on as it comes.
-async fn unread(head: response::Parts, body: upstream::Body, bounds: Bounds) -> Attempted {
+async fn unread(
+    head: response::Parts,
+    body: upstream::Body,
+    most: usize,
+    bounds: Bounds,
+) -> Attempted {
     if !headers::is_json(&head.headers) {
         let held = Held::Part(VecDeque::new(), body);
         let body = held.into_body();
         return Attempted::Content(Answer { head, body });
     }
-    match hold(VecDeque::new(), body, HELD_MAX_BYTES, bounds.content).await {
+    match hold(VecDeque::new(), body, most, bounds.content).await {
         Ok(held) => Attempted::Content(Answer {
             head,
             body: held.into_body(),

@@ -215,6 +215,7 @@ impl Route<'_> {
         Demand {
             dialect: self.job.asked.dialect,
             translates: self.translates(),
+            kept_at: self.job.asked.kept_at,
             tried: &self.progress.tried,
             larger_than: self.progress.larger_than,
             session: self.session.as_deref(),
@@ -241,6 +242,7 @@ impl Route<'_> {
         };
         let outbound = Outbound {
             asked: &self.job.asked,
+            marks_ids: pool.marks_ids && self.job.asked.dialect.gives_out_ids(),
             translation: translation.as_deref(),
             passthrough: self.passes_credential(),
         };
@@ -390,6 +392,9 @@ impl Route<'_> {
                 },
                 RequestOutcome::Exhausted,
             ),
+            Last::None if self.job.asked.kept_at.is_some() => {
+                (ErrorKind::StateElsewhere, RequestOutcome::Exhausted)
+            }
             Last::None
                 if soonest.is_none()
                     && let Some(kind) = unfit(&self.progress.unfit) =>

@@ -7,6 +7,7 @@ mod body;
 pub(crate) mod budget;
 mod catalogue;
 pub(crate) mod door;
+mod marks;
 pub(crate) mod path;
 mod unnamed;
 
@@ -29,9 +30,9 @@ use hyper::body::Incoming;
 use lanekeeper_model::gateway::OnExhausted;
 use lanekeeper_protocol::error_body::{ErrorKind, Shortage};
 use lanekeeper_protocol::rewrite::ModelPlaces;
-use lanekeeper_protocol::translation::marks;
 use lanekeeper_protocol::{Dialect, Operation, Protocol, headers, locate, via};
 use lanekeeper_serve::{ConflictingLength, UnreadHead};
+use marks::Unmarked;
 use path::Route;
 use std::future::{Future as _, poll_fn};
 use std::panic::AssertUnwindSafe;
@@ -323,8 +324,13 @@ async fn serve(
     if let Some(trace) = trace {
         trace.resolved(&model, &pool.name);
     }
-    let cleaned = cleaned(&pool, &body, dialect);
     let query = caller.query_without_key(head.uri.query());
+    let Unmarked {
+        kept_at,
+        cleaned,
+        tail,
+        query,
+    } = marks::take_off(&pool, dialect, &body, tail, query)?;
     let mut headers = std::mem::take(&mut head.headers);
     let mut body = body;
     if streams {
@@ -346,6 +352,7 @@ async fn serve(
             body,
             model: places,
             model_name: model,
+            kept_at,
             cleaned,
             streams,
             query,
@@ -399,21 +406,6 @@ fn named(body: &Bytes, dialect: Dialect, in_path: Option<String>) -> Result<Name
         places: ModelPlaces::Body(located.model),
         streams: located.stream,
     })
-}
-
-/// What lanes of the caller's own protocol get, where the body holds what translations wrote.
-fn cleaned(pool: &Pool, body: &Bytes, dialect: Dialect) -> Option<Box<(Bytes, ModelPlaces)>> {
-    let is_chat = matches!(dialect.operation(), Operation::Chat | Operation::ChatStream);
-    if !(is_chat || dialect.counts_tokens()) || !pool.mixes(dialect.protocol()) {
-        return None;
-    }
-    let cleaned = marks::taken_off(body);
-    if cleaned.as_ptr() == body.as_ptr() {
-        return None;
-    }
-    let in_path = dialect.has_model_in_path().then(String::new);
-    let Named { places, .. } = named(&cleaned, dialect, in_path).ok()?;
-    Some(Box::new((cleaned, places)))
 }
 
 /// What serves the name, which must be the caller's to use.

@@ -32,6 +32,7 @@ mod hints;
 mod hygiene;
 mod in_place;
 mod ingress;
+mod kept_state;
 mod last_error;
 mod native;
 mod odd_frames;

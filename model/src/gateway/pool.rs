@@ -9,7 +9,7 @@ use lanekeeper_breaker::Policy;
 use super::Timeouts;
 use crate::ids::{LaneName, PoolName, ProviderName};
 use crate::spec::{
-    BudgetScope, FleetMode, FleetProbe, OnAuthDown, Preset, Strategy, Translate,
+    BudgetScope, FleetMode, FleetProbe, MarkedIds, OnAuthDown, Preset, Strategy, Translate,
     UpstreamCredentials,
 };
 
@@ -40,6 +40,8 @@ pub struct Pool {
     pub relays_last_error: bool,
     /// Whether members that speak another protocol than the caller may serve.
     pub translate: Translate,
+    /// Whether ids of what a provider keeps for one account say which lane gave them out.
+    pub state: MarkedIds,
     /// Whose credential goes upstream.
     pub upstream_credentials: UpstreamCredentials,
     /// How agents warn each other.

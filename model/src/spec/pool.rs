@@ -176,6 +176,18 @@ pub enum Translate {
     Off,
 }
 
+/// Whether ids of what a provider keeps for one account say which lane gave them out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MarkedIds {
+    /// They do where the pool's lanes belong to several accounts, and requests that name them go
+    /// back there.
+    #[default]
+    On,
+    /// Ids pass as they are.
+    Off,
+}
+
 /// Whether requests of one session prefer one member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -345,6 +357,10 @@ pub struct Pool {
     /// Whether members that speak another protocol than the caller may serve.
     #[serde(default)]
     pub translate: Translate,
+    /// Whether ids of what a provider keeps for one account say which lane gave them out, where the
+    /// pool's lanes belong to several.
+    #[serde(default)]
+    pub state: MarkedIds,
     /// Whose credential goes upstream.
     #[serde(default)]
     pub upstream_credentials: UpstreamCredentials,

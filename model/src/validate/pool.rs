@@ -66,6 +66,7 @@ pub(super) fn pool(
         affinity,
         relays_last_error,
         translate: spec.translate,
+        state: spec.state,
         on_exhausted,
         on_auth_down: spec.on_auth_down,
         upstream_credentials: spec.upstream_credentials,

@@ -205,6 +205,12 @@ impl Vendor for OpenAi {
         error_document(kind)
     }
 
+    fn kept_ids(&self) -> &'static [&'static str] {
+        &[
+            "resp_", "conv_", "file-", "batch_", "vs_", "vsfb_", "upload_", "part_",
+        ]
+    }
+
     fn translator(&self) -> Option<&'static dyn Translator> {
         Some(&Self)
     }

@@ -191,6 +191,16 @@ impl Vendor for Responses {
         format!("event: response.failed\ndata: {data}\n\n")
     }
 
+    fn keeps_chats(&self) -> bool {
+        true
+    }
+
+    fn kept_ids(&self) -> &'static [&'static str] {
+        &[
+            "resp_", "conv_", "file-", "batch_", "vs_", "vsfb_", "upload_", "part_",
+        ]
+    }
+
     fn translator(&self) -> Option<&'static dyn Translator> {
         Some(&Self)
     }

@@ -9,6 +9,7 @@ use crate::lanes::cells::CellSlot;
 use lanekeeper_breaker::{Admission, Refusal, Selectable, State};
 use lanekeeper_model::gateway::{Strategy, UpstreamCredentials};
 use lanekeeper_protocol::Dialect;
+use lanekeeper_protocol::state::LaneMark;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use stricter::stricter;
@@ -20,6 +21,8 @@ pub(crate) struct Demand<'a> {
     pub(crate) dialect: Dialect,
     /// Lanes that do not speak it may serve in translation.
     pub(crate) translates: bool,
+    /// The lane that keeps what the request names.
+    pub(crate) kept_at: Option<LaneMark>,
     /// Lanes tried in this request, by their number in the snapshot.
     pub(crate) tried: &'a [u32],
     /// A lane with this many tokens of context said the request is too long for it.
@@ -224,6 +227,7 @@ impl Pool {
     fn may_serve(&self, member: &Member, demand: &Demand<'_>) -> bool {
         member.weight > 0.0
             && !member.excluded
+            && demand.kept_at.is_none_or(|mark| mark == member.lane.mark)
             && member.is_understood(demand)
             && member.large_enough(demand.larger_than)
             && member.lane.state.has_budget()

@@ -13,10 +13,11 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use http::{HeaderValue, Uri};
 use lanekeeper_model::gateway::{
-    self, Failover, Gateway, OnAuthDown, OnExhausted, Protocol, Protocols, Scheme, SecretRef,
-    Strategy, Translate, UpstreamCredentials,
+    self, Failover, Gateway, MarkedIds, OnAuthDown, OnExhausted, Protocol, Protocols, Scheme,
+    SecretRef, Strategy, Translate, UpstreamCredentials,
 };
 use lanekeeper_model::{LaneName, PoolName, ProviderName};
+use lanekeeper_protocol::state::LaneMark;
 use lanekeeper_protocol::{Dialect, Operation, endpoint, vendor};
 use parking_lot::Mutex;
 use secrecy::ExposeSecret as _;
@@ -189,6 +190,7 @@ fn compile_lane(
         state: live.lane(lane),
         provider: Arc::clone(provider),
         upstream_model: lane.upstream_model.clone(),
+        mark: LaneMark::of(&lane.name),
         accepts: lane.accepts,
         max_output_tokens: lane.max_output_tokens,
         timeouts: lane.timeouts,
@@ -273,6 +275,7 @@ fn direct_route(
         on_auth_down: OnAuthDown::Failover,
         upstream_credentials: UpstreamCredentials::Own,
         translates: true,
+        marks_ids: false,
         rotation: Mutex::new(Rotation::new(1)),
         state: live.pool(&name, wiring),
         name,
@@ -314,9 +317,17 @@ fn compile_pool(
         on_auth_down: pool.on_auth_down,
         upstream_credentials: pool.upstream_credentials,
         translates: pool.translate == Translate::On,
+        marks_ids: pool.state == MarkedIds::On && has_several_accounts(pool),
         state: live.pool(&pool.name, wiring),
         name: pool.name.clone(),
     }
+}
+
+/// True when the pool's lanes belong to several providers, each an account of its own.
+fn has_several_accounts(pool: &gateway::Pool) -> bool {
+    let mut members = pool.usable_members();
+    let first = members.next().map(|member| &member.provider);
+    members.any(|member| Some(&member.provider) != first)
 }
 
 /// The balance of members that stay, so that frequent revisions do not favour the first member.

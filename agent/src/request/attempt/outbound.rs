@@ -7,6 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use lanekeeper_protocol::Dialect;
 use lanekeeper_protocol::rewrite::{BodyChain, ModelPlaces};
+use lanekeeper_protocol::state::LaneMark;
 
 /// What the caller asked, untouched by any attempt.
 pub(crate) struct Asked {
@@ -20,6 +21,8 @@ pub(crate) struct Asked {
     pub(crate) model: ModelPlaces,
     /// The name of it.
     pub(crate) model_name: String,
+    /// The lane that keeps what the request names.
+    pub(crate) kept_at: Option<LaneMark>,
     /// What lanes of the caller's own protocol get in place of `body` and `model`, where `body` holds
     /// something that translations of earlier turns wrote.
     pub(crate) cleaned: Option<Box<(Bytes, ModelPlaces)>>,
@@ -50,6 +53,8 @@ impl Asked {
 #[derive(Clone, Copy)]
 pub(crate) struct Outbound<'a> {
     pub(crate) asked: &'a Asked,
+    /// Ids in the answer say which lane gave them out.
+    pub(crate) marks_ids: bool,
     /// The request in the lane's own protocol, where that is another than the caller's.
     pub(crate) translation: Option<&'a Translation>,
     /// The caller's own credential goes along.
@@ -61,6 +66,7 @@ impl<'a> Outbound<'a> {
     pub(crate) fn native(asked: &'a Asked) -> Self {
         Self {
             asked,
+            marks_ids: false,
             translation: None,
             passthrough: false,
         }
@@ -80,15 +86,24 @@ impl<'a> Outbound<'a> {
     }
 
     /// Frames of the lane's answer on their way to the caller.
-    pub(super) fn passage(&self) -> Box<Passage> {
-        Box::new(Passage::new(self.translation.and_then(Translation::stream)))
+    pub(super) fn passage(&self, lane: &Lane) -> Box<Passage> {
+        Box::new(match self.translation.and_then(Translation::stream) {
+            Some(stream) => Passage::translating(stream),
+            None if self.marks_ids => Passage::marking(lane.mark, self.kept_ids()),
+            None => Passage::plain(),
+        })
+    }
+
+    /// How the ids begin that are marked.
+    pub(super) fn kept_ids(&self) -> &'static [&'static str] {
+        self.asked.dialect.vendor().kept_ids()
     }
 
     /// Most bytes of a whole answer that are held.
     pub(super) fn held_max(&self) -> usize {
         match self.translation {
-            Some(_) => translation::ANSWER_MAX_BYTES,
-            None => HELD_MAX_BYTES,
+            None if !self.marks_ids => HELD_MAX_BYTES,
+            _ => translation::ANSWER_MAX_BYTES,
         }
     }
 

@@ -1,34 +1,58 @@
-//! The frames of a stream on their way to the caller: as they came, or translated.
+//! The frames of a stream on their way to the caller: as they came, translated, or with ids marked.
 
 use bytes::Bytes;
 use lanekeeper_protocol::sse::{Frame, FrameTooLong, SseReader};
+use lanekeeper_protocol::state::{self, LaneMark};
 use lanekeeper_protocol::translation::{StreamError, StreamTranslation};
 use std::collections::VecDeque;
 
 /// Frames on their way to the caller.
 pub(crate) struct Passage {
     reader: SseReader,
-    translation: Option<Box<Translating>>,
+    change: Option<Box<Change>>,
 }
 
-struct Translating {
-    stream: StreamTranslation,
-    /// What it gave that was not handed out yet.
+/// What becomes of the frames, and what came of them that was not handed out yet.
+struct Change {
+    kind: Kind,
     made: Vec<u8>,
 }
 
+enum Kind {
+    Translated(StreamTranslation),
+    Marked(LaneMark, &'static [&'static str]),
+}
+
 impl Passage {
-    pub(super) fn new(translation: Option<StreamTranslation>) -> Self {
-        let made = Vec::new();
+    /// Frames pass as they come.
+    pub(super) fn plain() -> Self {
         Self {
             reader: SseReader::new(),
-            translation: translation.map(|stream| Box::new(Translating { stream, made })),
+            change: None,
         }
     }
 
-    /// True when the caller gets other frames than the lane sends.
+    /// The caller gets frames of its own dialect.
+    pub(super) fn translating(stream: StreamTranslation) -> Self {
+        Self::changing(Kind::Translated(stream))
+    }
+
+    /// Ids that begin with one of `prefixes` say which lane gave them out.
+    pub(super) fn marking(mark: LaneMark, prefixes: &'static [&'static str]) -> Self {
+        Self::changing(Kind::Marked(mark, prefixes))
+    }
+
+    fn changing(kind: Kind) -> Self {
+        let made = Vec::new();
+        Self {
+            reader: SseReader::new(),
+            change: Some(Box::new(Change { kind, made })),
+        }
+    }
+
+    /// True when the caller gets another dialect than the lane speaks.
     pub(crate) fn translates(&self) -> bool {
-        self.translation.is_some()
+        matches!(&self.change, Some(change) if matches!(change.kind, Kind::Translated(_)))
     }
 
     /// Takes the next chunk of the lane.
@@ -56,26 +80,21 @@ impl Passage {
     ///
     /// It cannot be translated.
     pub(crate) fn keep(&mut self, frame: &Frame) -> Result<(), StreamError> {
-        let Some(translating) = &mut self.translation else {
-            self.reader.keep();
-            return Ok(());
-        };
-        match frame.data() {
-            Some(data) => {
-                let Translating { stream, made } = translating.as_mut();
-                stream.frame(frame.event(), &data, made)
-            }
-            // A comment says nothing but that the lane lives, which is the same in every dialect.
+        match &mut self.change {
             None => {
-                translating.made.extend_from_slice(&frame.raw);
+                self.reader.keep();
                 Ok(())
             }
+            Some(change) => change.take(frame),
         }
     }
 
-    /// Lets the newest frame pass as it came, whatever it is.
-    pub(crate) fn keep_raw(&mut self) {
-        self.reader.keep();
+    /// Lets `frame`, an error of the lane's, pass in its own dialect.
+    pub(crate) fn keep_error(&mut self, frame: &Frame) {
+        match &mut self.change {
+            None => self.reader.keep(),
+            Some(change) => change.made.extend_from_slice(&frame.raw),
+        }
     }
 
     /// The lane's stream has ended regularly.
@@ -84,12 +103,12 @@ impl Passage {
     ///
     /// What is left cannot be written.
     pub(crate) fn end(&mut self) -> Result<(), StreamError> {
-        match &mut self.translation {
-            None => Ok(()),
-            Some(translating) => {
-                let Translating { stream, made } = translating.as_mut();
-                stream.end(made)
-            }
+        match self.change.as_deref_mut() {
+            Some(Change {
+                kind: Kind::Translated(stream),
+                made,
+            }) => stream.end(made),
+            _ => Ok(()),
         }
     }
 
@@ -102,10 +121,9 @@ impl Passage {
 
     /// The bytes behind the newest frame, where they may pass unread.
     pub(crate) fn ahead(&self) -> &[u8] {
-        if self.translates() {
-            &[]
-        } else {
-            self.reader.ahead()
+        match self.change {
+            None => self.reader.ahead(),
+            Some(_) => &[],
         }
     }
 
@@ -122,15 +140,33 @@ impl Passage {
     /// Moves what may pass behind `queue`.
     pub(crate) fn hand_out(&mut self, queue: &mut VecDeque<Bytes>) {
         self.reader.hand_out(queue);
-        if let Some(translating) = &mut self.translation
-            && !translating.made.is_empty()
+        if let Some(change) = &mut self.change
+            && !change.made.is_empty()
         {
-            queue.push_back(std::mem::take(&mut translating.made).into());
+            queue.push_back(std::mem::take(&mut change.made).into());
         }
     }
 
     /// Copies what is kept, if it has no more than `most` bytes, out of the network buffer.
     pub(crate) fn detach(&mut self, most: usize) {
         self.reader.detach(most);
+    }
+}
+
+impl Change {
+    fn take(&mut self, frame: &Frame) -> Result<(), StreamError> {
+        let Self { kind, made } = self;
+        match (kind, frame.data()) {
+            (Kind::Translated(stream), Some(data)) => stream.frame(frame.event(), &data, made),
+            (Kind::Marked(mark, prefixes), _) => {
+                made.extend_from_slice(&state::with_marks(&frame.raw, *mark, prefixes));
+                Ok(())
+            }
+            // A comment says nothing but that the lane lives, which is the same in every dialect.
+            (Kind::Translated(_), None) => {
+                made.extend_from_slice(&frame.raw);
+                Ok(())
+            }
+        }
     }
 }

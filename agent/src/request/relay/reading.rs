@@ -152,7 +152,7 @@ impl Relay {
             return death;
         }
         if !passage.translates() {
-            passage.keep_raw();
+            passage.keep_error(frame);
             return death;
         }
         let status = { death.verdict.status }
