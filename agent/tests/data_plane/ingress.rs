@@ -97,15 +97,17 @@ async fn wrong_requests_are_refused_in_the_callers_dialect_before_any_lane() {
         (&"error".into(), &"not_found_error".into())
     );
     let got = chat("chat", false)
-        .at("/v1/messages")
+        .at("/v1/messages/count_tokens")
         .send(agent.address)
         .await;
     assert_eq!(got.status, 400, "{got:?}");
+    let document = got.json();
+    assert_eq!(document["type"], "error");
     assert!(
-        got.json()["error"]["message"]
+        document["error"]["message"]
             .as_str()
             .unwrap()
-            .contains("openai")
+            .contains("count")
     );
     assert_eq!(a.hits(), 0);
     assert_eq!(agent.plane.totals().failed, 0);

@@ -114,8 +114,13 @@ impl Passage {
 
     /// The event that ends the caller's stream in failure, as it fits what went before.
     pub(crate) fn failure(&self, event: Bytes) -> Bytes {
-        let translating = self.translation.as_ref();
-        let fitting = translating.and_then(|translating| translating.stream.failure(&event));
+        let fitting = match self.change.as_deref() {
+            Some(Change {
+                kind: Kind::Translated(stream),
+                ..
+            }) => stream.failure(&event),
+            _ => None,
+        };
         fitting.map_or(event, Bytes::from)
     }
 
