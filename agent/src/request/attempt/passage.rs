@@ -19,7 +19,7 @@ struct Change {
 }
 
 enum Kind {
-    Translated(StreamTranslation),
+    Translated(Box<StreamTranslation>),
     Marked(LaneMark, &'static [&'static str]),
 }
 
@@ -34,7 +34,7 @@ impl Passage {
 
     /// The caller gets frames of its own dialect.
     pub(super) fn translating(stream: StreamTranslation) -> Self {
-        Self::changing(Kind::Translated(stream))
+        Self::changing(Kind::Translated(Box::new(stream)))
     }
 
     /// Ids that begin with one of `prefixes` say which lane gave them out.
