@@ -24,7 +24,7 @@ use lanekeeper_protocol::coding::Codings;
 use lanekeeper_protocol::error_signal;
 use lanekeeper_protocol::headers::{self, Credential};
 use lanekeeper_protocol::query;
-use lanekeeper_protocol::state;
+use lanekeeper_protocol::state::{self, LaneMark};
 use lanekeeper_protocol::verdict::{self, Rules, Verdict};
 use lanekeeper_protocol::{Dialect, endpoint};
 use std::collections::VecDeque;
@@ -114,26 +114,28 @@ pub(crate) async fn attempt(
 ) -> Attempted {
     let attempted = asked_of_lane(client, lane, outbound, bounds, trace).await;
     match outbound.translation {
-        None if outbound.marks_ids => marked(attempted, lane, outbound),
-        None => attempted,
         Some(translation) => translation.back(attempted),
+        None => match outbound.mark {
+            Some(mark) => marked(attempted, mark, outbound.kept_ids()),
+            None => attempted,
+        },
     }
 }
 
 /// A document with the ids in it marked. The frames of streams were, one by one.
-fn marked(attempted: Attempted, lane: &Lane, outbound: Outbound<'_>) -> Attempted {
-    let mark = |mut answer: Answer| {
+fn marked(attempted: Attempted, mark: LaneMark, prefixes: &[&str]) -> Attempted {
+    let with_marks = |mut answer: Answer| {
         if let (AnswerBody::Whole(bytes), false) = (
             &mut answer.body,
             headers::is_event_stream(&answer.head.headers),
         ) {
-            *bytes = state::with_marks(bytes, lane.mark, outbound.kept_ids());
+            *bytes = state::with_marks(bytes, mark, prefixes);
         }
         answer
     };
     match attempted {
-        Attempted::Content(answer) => Attempted::Content(mark(answer)),
-        Attempted::Empty(answer) => Attempted::Empty(mark(answer)),
+        Attempted::Content(answer) => Attempted::Content(with_marks(answer)),
+        Attempted::Empty(answer) => Attempted::Empty(with_marks(answer)),
         Attempted::Failed(verdict, answer) => Attempted::Failed(verdict, answer),
     }
 }
@@ -175,14 +177,14 @@ async fn asked_of_lane(
     }
     let attempted = if !headers::is_event_stream(&head.headers) {
         // On the heap, because it would make the future of every attempt larger.
-        Box::pin(unlabelled(rules, lane, outbound, head, body, bounds, trace)).await
+        Box::pin(unlabelled(rules, outbound, head, body, bounds, trace)).await
     } else if is_encoded(&head.headers) {
         // Nobody asked for a coding, and frames that cannot be read cannot be judged.
         tracing::debug!(lane = %lane.name(), "the event stream is in a content coding");
         Attempted::Failed(Verdict::transient(CauseKind::BadBody), None)
     } else {
         let chunks = VecDeque::new();
-        opening::read(rules, lane, outbound, head, body, chunks, bounds, trace).await
+        opening::read(rules, outbound, head, body, chunks, bounds, trace).await
     };
     match attempted {
         // A caller that wants one document would take the frames for garbage, and one that wants
@@ -199,7 +201,6 @@ async fn asked_of_lane(
 /// A success that is not labelled as an event stream, and may be one all the same.
 async fn unlabelled(
     rules: Rules<'_>,
-    lane: &Lane,
     outbound: Outbound<'_>,
     mut head: response::Parts,
     mut body: upstream::Body,
@@ -214,8 +215,7 @@ async fn unlabelled(
             Ok(true) => {
                 let events = HeaderValue::from_static("text/event-stream");
                 head.headers.insert(CONTENT_TYPE, events);
-                return opening::read(rules, lane, outbound, head, body, chunks, bounds, trace)
-                    .await;
+                return opening::read(rules, outbound, head, body, chunks, bounds, trace).await;
             }
         }
     }

@@ -242,7 +242,8 @@ impl Route<'_> {
         };
         let outbound = Outbound {
             asked: &self.job.asked,
-            marks_ids: pool.marks_ids && self.job.asked.dialect.gives_out_ids(),
+            mark: (pool.marks_ids && self.job.asked.dialect.gives_out_ids())
+                .then_some(member.lane.mark),
             translation: translation.as_deref(),
             passthrough: self.passes_credential(),
         };

@@ -8,7 +8,6 @@ use super::{
     Answer, AnswerBody, Attempted, Bounds, HELD_MAX_BYTES, Outbound, Passage, Running, stands_for,
 };
 use crate::clock;
-use crate::lanes::lane::Lane;
 use crate::observe::trace::AttemptTrace;
 use crate::upstream;
 use bytes::Bytes;
@@ -31,7 +30,6 @@ const DETACH_MAX_BYTES: usize = 4 * 1024;
 /// Reads a stream, of which `chunks` are here, up to the point where it may go to the caller.
 pub(super) async fn read(
     rules: Rules<'_>,
-    lane: &Lane,
     outbound: Outbound<'_>,
     mut head: response::Parts,
     mut body: upstream::Body,
@@ -39,7 +37,7 @@ pub(super) async fn read(
     bounds: Bounds,
     mut trace: Option<&mut AttemptTrace>,
 ) -> Attempted {
-    let mut passage = outbound.passage(lane);
+    let mut passage = outbound.passage();
     for chunk in chunks {
         passage.push(chunk);
     }

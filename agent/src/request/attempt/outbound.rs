@@ -53,8 +53,8 @@ impl Asked {
 #[derive(Clone, Copy)]
 pub(crate) struct Outbound<'a> {
     pub(crate) asked: &'a Asked,
-    /// Ids in the answer say which lane gave them out.
-    pub(crate) marks_ids: bool,
+    /// What ids in the answer are marked with, to say which lane gave them out.
+    pub(crate) mark: Option<LaneMark>,
     /// The request in the lane's own protocol, where that is another than the caller's.
     pub(crate) translation: Option<&'a Translation>,
     /// The caller's own credential goes along.
@@ -66,7 +66,7 @@ impl<'a> Outbound<'a> {
     pub(crate) fn native(asked: &'a Asked) -> Self {
         Self {
             asked,
-            marks_ids: false,
+            mark: None,
             translation: None,
             passthrough: false,
         }
@@ -86,11 +86,12 @@ impl<'a> Outbound<'a> {
     }
 
     /// Frames of the lane's answer on their way to the caller.
-    pub(super) fn passage(&self, lane: &Lane) -> Box<Passage> {
-        Box::new(match self.translation.and_then(Translation::stream) {
-            Some(stream) => Passage::translating(stream),
-            None if self.marks_ids => Passage::marking(lane.mark, self.kept_ids()),
-            None => Passage::plain(),
+    pub(super) fn passage(&self) -> Box<Passage> {
+        let stream = self.translation.and_then(Translation::stream);
+        Box::new(match (stream, self.mark) {
+            (Some(stream), _) => Passage::translating(stream),
+            (None, Some(mark)) => Passage::marking(mark, self.kept_ids()),
+            (None, None) => Passage::plain(),
         })
     }
 
@@ -101,9 +102,10 @@ impl<'a> Outbound<'a> {
 
     /// Most bytes of a whole answer that are held.
     pub(super) fn held_max(&self) -> usize {
-        match self.translation {
-            None if !self.marks_ids => HELD_MAX_BYTES,
-            _ => translation::ANSWER_MAX_BYTES,
+        if self.translation.is_none() && self.mark.is_none() {
+            HELD_MAX_BYTES
+        } else {
+            translation::ANSWER_MAX_BYTES
         }
     }
 
