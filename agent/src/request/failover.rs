@@ -32,6 +32,7 @@ mod conclude;
 mod exhausted;
 
 use conclude::{Conclusion, Retries, Retry};
+use exhausted::unfit;
 
 /// Retry-After when no member gives a better one: all are dead or out of budget.
 const RETRY_AFTER_UNKNOWN: Duration = Duration::from_secs(30);
@@ -460,23 +461,6 @@ fn session(pool: &Pool, asked: &Asked) -> Option<Vec<u8>> {
     let affinity = pool.affinity.as_ref()?;
     let value = asked.headers.get(affinity.header_name.as_str())?;
     (!value.is_empty()).then(|| value.as_bytes().to_vec())
-}
-
-/// The refusal of a request that no lane can be asked in translation.
-fn unfit(lanes: &[(HeaderValue, Refusal)]) -> Option<ErrorKind> {
-    let (_, refusal) = lanes.first()?;
-    let names: Vec<&str> = { lanes.iter() }
-        .filter_map(|(lane, _)| lane.to_str().ok())
-        .collect();
-    Some(ErrorKind::BadRequest {
-        message: format!(
-            "\"{}\" {}. No lane of this model can serve the request: {}.",
-            refusal.field,
-            refusal.reason,
-            names.join(", ")
-        ),
-        field: Some(refusal.field.clone()),
-    })
 }
 
 /// Where an attempt goes, for its span.

@@ -5,8 +5,11 @@ use crate::clock;
 use crate::lanes::lane::state::QueuePlace;
 use crate::lanes::pool::{Chosen, Exhaustion, Pool};
 use futures_util::future::select_all;
+use http::HeaderValue;
 use lanekeeper_model::PoolName;
 use lanekeeper_model::gateway::OnExhausted;
+use lanekeeper_protocol::error_body::ErrorKind;
+use lanekeeper_protocol::translation::Refusal;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,4 +145,21 @@ impl Route<'_> {
             .collect();
         (places, first)
     }
+}
+
+/// The refusal of a request that no lane can be asked in translation.
+pub(super) fn unfit(lanes: &[(HeaderValue, Refusal)]) -> Option<ErrorKind> {
+    let (_, refusal) = lanes.first()?;
+    let names: Vec<&str> = { lanes.iter() }
+        .filter_map(|(lane, _)| lane.to_str().ok())
+        .collect();
+    Some(ErrorKind::BadRequest {
+        message: format!(
+            "\"{}\" {}. No lane of this model can serve the request: {}.",
+            refusal.field,
+            refusal.reason,
+            names.join(", ")
+        ),
+        field: Some(refusal.field.clone()),
+    })
 }
