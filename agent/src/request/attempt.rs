@@ -15,7 +15,7 @@ use crate::observe::trace::AttemptTrace;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
@@ -125,11 +125,20 @@ pub(crate) async fn attempt(
 /// A document with the ids in it marked. The frames of streams were, one by one.
 fn marked(attempted: Attempted, mark: LaneMark, prefixes: &[&str]) -> Attempted {
     let with_marks = |mut answer: Answer| {
-        if let (AnswerBody::Whole(bytes), false) = (
-            &mut answer.body,
-            headers::is_event_stream(&answer.head.headers),
-        ) {
-            *bytes = state::with_marks(bytes, mark, prefixes);
+        if headers::is_event_stream(&answer.head.headers) {
+            return answer;
+        }
+        answer.head.headers.remove(CONTENT_LENGTH);
+        match &mut answer.body {
+            AnswerBody::Whole(bytes) => *bytes = state::with_marks(bytes, mark, prefixes),
+            AnswerBody::Running(running) => {
+                let held = std::mem::take(&mut running.held);
+                let len = held.iter().map(Bytes::len).sum();
+                let beginning = join(held, len);
+                running
+                    .held
+                    .push_back(state::with_marks(&beginning, mark, prefixes));
+            }
         }
         answer
     };

@@ -158,7 +158,11 @@ async fn each_endpoint_has_a_cell_where_the_policy_splits() {
 async fn lane_of_another_protocol_never_sees_them() {
     let a = Upstream::start(json(200, "{}")).await;
     let agent = agent(&Document::new().lane("a", &a), "anthropic").await;
-    for (protocol, path) in ALL {
+    // Tokens are counted in translation.
+    let passed = ALL
+        .into_iter()
+        .filter(|(_, path)| *path != "/v1/responses/input_tokens");
+    for (protocol, path) in passed {
         let got = ask(path).send(agent.address).await;
         assert_eq!(got.status, 400, "{path}");
         assert!(got.body.contains(protocol), "{path}: {}", got.body);

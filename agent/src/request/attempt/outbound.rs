@@ -102,10 +102,12 @@ impl<'a> Outbound<'a> {
 
     /// Most bytes of a whole answer that are held.
     pub(super) fn held_max(&self) -> usize {
-        if self.translation.is_none() && self.mark.is_none() {
-            HELD_MAX_BYTES
-        } else {
+        // A list may name ids anywhere, an answer of a model does so at its beginning.
+        let lists_ids = self.mark.is_some() && self.dialect().is_judged_by_status();
+        if self.translation.is_some() || lists_ids {
             translation::ANSWER_MAX_BYTES
+        } else {
+            HELD_MAX_BYTES
         }
     }
 
