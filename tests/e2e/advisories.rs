@@ -31,9 +31,10 @@ async fn cell_at(fleet: &Fleet, number: usize) -> Result<Value, String> {
 
 async fn is_advised(fleet: &Fleet, number: usize, wanted: bool) -> Result<(), String> {
     let cell = cell_at(fleet, number).await?;
-    match cell["advisory"].is_null() != wanted {
-        true => Err(cell.to_string()),
-        false => Ok(()),
+    if cell["advisory"].is_object() == wanted {
+        Ok(())
+    } else {
+        Err(cell.to_string())
     }
 }
 
@@ -135,7 +136,8 @@ async fn the_third_agent_is_warned_of_what_two_found_out_and_only_where_the_pool
         .http
         .get(format!("{}/metrics", fleet.agents[2].url("ops")));
     let metrics = metrics.send().await.unwrap().text().await.unwrap();
-    let series = format!("lanekeeper_advisory_active{{pool=\"chat\",lane=\"{LANE}\"}} 1");
+    let series =
+        format!("lanekeeper_advisory_active{{gateway=\"edge\",pool=\"chat\",lane=\"{LANE}\"}} 1");
     assert!(metrics.contains(&series), "{metrics}");
     let metrics = fleet
         .http

@@ -249,11 +249,11 @@ async fn commands_take_what_people_are_used_to_type() {
             &[],
             &["table, wide, json, yaml, name"],
         ),
-        (&["token", "create", ""], 3, &[], &["/name: must be"]),
+        (&["token", "create", ""], 3, &[], &["NAME: must be"]),
         (
             &["completion", "bash"],
             0,
-            &["complete -F _lanekeeper"],
+            &["_clap_complete_lanekeeper"],
             &[],
         ),
     ];

@@ -205,7 +205,10 @@ async fn an_agent_joins_once_returns_without_its_token_and_is_sent_away() {
     let granted = "lanekeeper_enrolments_total{by=\"join_token\",outcome=\"granted\"}";
     assert_eq!(site.metric(&site.server, granted).await, Some(1.0));
     let left = site
-        .metric(&agent, "lanekeeper_certificate_expiry_seconds")
+        .metric(
+            &agent,
+            r#"lanekeeper_certificate_expiry_seconds{gateway="edge"}"#,
+        )
         .await;
     assert!(
         left.is_some_and(|left| (86_000.0..=86_400.0).contains(&left)),

@@ -589,7 +589,7 @@ async fn an_operator_overrides_looks_and_releases_from_the_command_line() {
     assert!(all.contains("released"), "{all}");
 
     let (code, _, said) = run("override drain --lane gpt-esat --reason typing --ttl 5s").await;
-    assert_eq!((code, said.contains("/lane")), (3, true), "{said}");
+    assert_eq!((code, said.contains("--lane")), (3, true), "{said}");
     let (code, _, said) = run("override drain --lane gpt-east --reason x").await;
     assert_eq!((code, said.contains("--ttl")), (2, true), "{said}");
     let (code, _, said) = run("override release nothing").await;

@@ -86,8 +86,6 @@ pub enum Sabotage {
     StuffVotes,
     /// Agents' own successes count for nothing beside advice.
     OverlookSuccess,
-    /// Advice does not end by itself.
-    AdviseForever,
     /// Whoever asks may probe.
     PermitAll,
     /// Cells wait for others' probes as long as those take.

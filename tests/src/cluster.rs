@@ -407,7 +407,8 @@ impl Cluster {
         }
     }
 
-    /// One series of a process's metrics, as it is written before its value.
+    /// One series of a process's metrics, as it is written before its value; the label `gateway` may be
+    /// left out where there is no other.
     ///
     /// # Errors
     ///
@@ -415,9 +416,12 @@ impl Cluster {
     pub async fn metric(&self, process: &Process, series: &str) -> anyhow::Result<f64> {
         let answer = self.http.get(format!("{}/metrics", process.url("ops")));
         let text = answer.send().await?.error_for_status()?.text().await?;
-        let value = text
-            .lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        let value = text.lines().find_map(|line| {
+            let rest = line.strip_prefix(series)?;
+            let labelled = rest.strip_prefix("{gateway=\"");
+            let rest = labelled.map_or(Some(rest), |it| Some(it.split_once("\"}")?.1))?;
+            rest.strip_prefix(' ')
+        });
         Ok(value.context("no such series")?.parse()?)
     }
 

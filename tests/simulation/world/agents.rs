@@ -580,12 +580,6 @@ impl World {
                 advisories.iter_mut().for_each(|it| it.evidence_age_ms = 0);
                 Some(FromServer::Advisories(advisories))
             }
-            (Some(Sabotage::AdviseForever), FromServer::Advisories(mut advisories)) => {
-                advisories
-                    .iter_mut()
-                    .for_each(|it| it.remaining_ms += 3_600_000);
-                Some(FromServer::Advisories(advisories))
-            }
             (Some(Sabotage::DropDrains), FromServer::Drain(_)) => None,
             (Some(Sabotage::IgnorePace), FromServer::ReportAck(mut ack)) => {
                 ack.next_interval = None;
