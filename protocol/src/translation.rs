@@ -1,7 +1,7 @@
 //! Translation between dialects: one reader and one writer per protocol, and between them the passes
 //! that are the same for all pairs.
 //!
-//! A request goes through [`request`]: the caller's protocol reads it, [`fit`] drops, cuts or refuses
+//! A request goes through [`request`]: the caller's protocol reads it, `fit` drops, cuts or refuses
 //! what the lane's protocol has no place for, names and ids are made legal, the lane's protocol
 //! writes it. The answer comes back the other way, whole ([`Exchange::answer`]) or event by event
 //! ([`StreamTranslation`]). There are no pairs: a protocol that implements [`Translator`] speaks with

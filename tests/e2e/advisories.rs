@@ -31,7 +31,7 @@ async fn cell_at(fleet: &Fleet, number: usize) -> Result<Value, String> {
 
 async fn is_advised(fleet: &Fleet, number: usize, wanted: bool) -> Result<(), String> {
     let cell = cell_at(fleet, number).await?;
-    if cell["advisory"].is_object() == wanted {
+    if cell["advisory"].is_null() != wanted {
         Ok(())
     } else {
         Err(cell.to_string())
