@@ -407,8 +407,8 @@ impl Cluster {
         }
     }
 
-    /// One series of a process's metrics, as it is written before its value; the label `gateway` may be
-    /// left out where there is no other.
+    /// One series of a process's metrics, as it is written before its value; the label `gateway`
+    /// may be left out where there is no other.
     ///
     /// # Errors
     ///

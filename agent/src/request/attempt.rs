@@ -4,6 +4,7 @@
 //! Nothing here settles a ticket or decides about the next member; that is the failover loop's.
 
 mod beginning;
+mod marked;
 mod opening;
 mod outbound;
 mod passage;
@@ -15,7 +16,7 @@ use crate::observe::trace::AttemptTrace;
 use crate::upstream::{self, Client};
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::{Request, StatusCode, Uri, response};
 use http_body_util::BodyExt as _;
 use lanekeeper_breaker::CauseKind;
@@ -24,7 +25,6 @@ use lanekeeper_protocol::coding::Codings;
 use lanekeeper_protocol::error_signal;
 use lanekeeper_protocol::headers::{self, Credential};
 use lanekeeper_protocol::query;
-use lanekeeper_protocol::state::{self, LaneMark};
 use lanekeeper_protocol::verdict::{self, Rules, Verdict};
 use lanekeeper_protocol::{Dialect, endpoint};
 use std::collections::VecDeque;
@@ -116,36 +116,9 @@ pub(crate) async fn attempt(
     match outbound.translation {
         Some(translation) => translation.back(attempted),
         None => match outbound.mark {
-            Some(mark) => marked(attempted, mark, outbound.kept_ids()),
+            Some(mark) => marked::answer(attempted, mark, outbound.kept_ids()),
             None => attempted,
         },
-    }
-}
-
-/// A document with the ids in it marked. The frames of streams were, one by one.
-fn marked(attempted: Attempted, mark: LaneMark, prefixes: &[&str]) -> Attempted {
-    let with_marks = |mut answer: Answer| {
-        if headers::is_event_stream(&answer.head.headers) {
-            return answer;
-        }
-        answer.head.headers.remove(CONTENT_LENGTH);
-        match &mut answer.body {
-            AnswerBody::Whole(bytes) => *bytes = state::with_marks(bytes, mark, prefixes),
-            AnswerBody::Running(running) => {
-                let held = std::mem::take(&mut running.held);
-                let len = held.iter().map(Bytes::len).sum();
-                let beginning = join(held, len);
-                running
-                    .held
-                    .push_back(state::with_marks(&beginning, mark, prefixes));
-            }
-        }
-        answer
-    };
-    match attempted {
-        Attempted::Content(answer) => Attempted::Content(with_marks(answer)),
-        Attempted::Empty(answer) => Attempted::Empty(with_marks(answer)),
-        Attempted::Failed(verdict, answer) => Attempted::Failed(verdict, answer),
     }
 }
 
